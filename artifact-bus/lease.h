@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the engine and a worker tell each other about one execution: the lease (all that is needed to carry it out) and
+ * the result. Both are plain structs that own their texts and turn into values for the wire; decoding checks every
+ * field, because a worker is another host.
+ */
+#pragma once
+
+#include "artifact-bus/cas.h"
+#include "base/clock.h"
+#include "base/id.h"
+
+struct bh_val;
+
+struct bh_lease_file { /* files, inputs: content that must lie in the box */
+    char *path;        /* files: in /workspace; inputs: below /workspace/in */
+    struct bh_object object;
+    char *name;       /* inputs: artifact name; files: NULL */
+    char *provenance; /* inputs: JSON text, a member of in/.provenance.json; files: NULL */
+};
+struct bh_lease_output {
+    char *name, *glob; /* exactly one */
+    char *path;        /* relative to /workspace; for a glob the output root, "out" */
+    bool optional;
+    int64_t max_size;  /* bytes, -1: none */
+    int64_t max_files; /* globs */
+};
+struct bh_lease_env {
+    char *name, *value;
+};
+
+struct bh_lease_box {
+    char *id;  /* "crew" */
+    char *key; /* folder below runs/RUN/boxes; a new one for every incarnation */
+    bool shared;
+    bool writable_usr;
+    char *base;    /* "host" */
+    char **layers; /* frozen layers, newest first; names below runs/RUN/layers */
+    size_t n_layers;
+    char **setup; /* boxes.NAME.setup as argv; carried out when the box is made without layers */
+    size_t n_setup;
+    struct bh_lease_file *files; /* boxes.NAME.files, delivered before that setup */
+    size_t n_files;
+};
+
+struct bh_lease {
+    struct bh_run_id run;
+    struct bh_instance_id instance;
+    int64_t epoch;
+    char *agent, *stage; /* stage "" where there is none */
+    int attempt, try_;
+    struct bh_lease_box box;
+    char **setup, **run_argv;
+    size_t n_setup, n_run;
+    struct bh_lease_env *env; /* complete: BULKHEAD_*, parameters, the agent's own */
+    size_t n_env;
+    char *user, *workdir;
+    char *prompt;      /* text or NULL */
+    char *params_json; /* /workspace/params.json */
+    char *needs_json;  /* /workspace/needs.json or NULL */
+    struct bh_lease_file *files, *inputs;
+    size_t n_files, n_inputs;
+    struct bh_lease_output *outputs;
+    size_t n_outputs;
+    int64_t setup_ns, run_ns, grace_ns; /* timeouts */
+    enum bh_lease_keep { BH_LEASE_KEEP_ON_FAILURE, BH_LEASE_KEEP_ALWAYS, BH_LEASE_KEEP_NEVER } keep;
+};
+
+void bh_lease_fini(struct bh_lease *lease); /* zeroes it */
+struct bh_val *bh_lease_to_val(const struct bh_lease *lease);
+int bh_lease_from_val(const struct bh_val *v, struct bh_lease *ret, struct bh_err **err) BH_MUST_CHECK;
+
+struct bh_result_output {
+    char *name;
+    struct bh_object object;
+};
+enum bh_outcome { BH_OUTCOME_SUCCEEDED, BH_OUTCOME_FAILED, BH_OUTCOME_CANCELLED, BH_OUTCOME_LOST };
+
+struct bh_result {
+    struct bh_instance_id instance;
+    int64_t epoch;
+    enum bh_outcome outcome;
+    char *reason;  /* "timeout(run)"; NULL where it succeeded */
+    char *detail;  /* for people: "declared output 'x' is missing; /workspace/out holds: y.csv" ; never text an agent
+                      wrote, except names, escaped */
+    int exit_code; /* -1 where it did not exit */
+    int signal;    /* 0 where there was none */
+    struct bh_wall started, ended;
+    struct bh_result_output *outputs;
+    size_t n_outputs;
+    char *kept_box; /* path of the kept box below home, or NULL */
+    int64_t cpu_ms, max_rss_bytes, disk_bytes, box_ms;
+};
+void bh_result_fini(struct bh_result *r);
+struct bh_val *bh_result_to_val(const struct bh_result *r);
+int bh_result_from_val(const struct bh_val *v, struct bh_result *ret, struct bh_err **err) BH_MUST_CHECK;

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The provenance record that travels with every artifact. Pure. */
+#pragma once
+
+#include "artifact-bus/lease.h"
+
+/*
+ * The record of one output of an execution:
+ * {"name","digest","size","run","agent","stage","attempt","try","instance","box","base","layers":[],"command":"sha256:…",
+ * "setup":…,"files":[{"path","digest"}],"inputs":[{"name","digest","agent"}],"label","why","started","ended","exit_code"}.
+ * The caller owns it.
+ */
+struct bh_val *bh_provenance_of_output(const struct bh_lease *lease, const struct bh_result *result,
+                                       const struct bh_result_output *output, bool tainted, const char *why);
+/* Of a source: {"name","digest","size","source":PATH,"label","why"}. */
+struct bh_val *bh_provenance_of_source(const char *name, const struct bh_object *object, const char *path,
+                                       bool tainted);

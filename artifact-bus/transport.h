@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests and replies between worker and engine. Both ends are read through one pollable descriptor by the thread that
+ * owns all state; the library's own threads only queue and write an eventfd. The only user of nng. Nothing may fork
+ * after the first call here.
+ *
+ * At most once: the library never resends. Retry and de-duplication are the callers' (instance, epoch).
+ */
+#pragma once
+
+#include "base/clock.h"
+#include "base/err.h"
+
+struct bh_val;
+
+/* --- server (engine) --- */
+struct bh_bus_server;
+/* `url`: "inproc://NAME" or "ipc://PATH" (the folder must be 0700; the socket is made 0600). */
+int bh_bus_server_new(const char *url, struct bh_bus_server **ret, struct bh_err **err) BH_MUST_CHECK;
+void bh_bus_server_free(struct bh_bus_server *s);    /* open requests are dropped */
+int bh_bus_server_fd(const struct bh_bus_server *s); /* readable while a request waits */
+
+struct bh_bus_request; /* keeps its REP context until it is answered: parking one is how a long poll waits */
+/* The next decoded request, or NULL. Bodies that do not decode are answered with an error and never seen here. Does not
+ * block. */
+struct bh_bus_request *bh_bus_server_next(struct bh_bus_server *s);
+const struct bh_val *bh_bus_request_body(const struct bh_bus_request *r);
+uint32_t bh_bus_request_peer(const struct bh_bus_request *r); /* the pipe it came over */
+/* Answers and frees the request; takes body. */
+void bh_bus_reply(struct bh_bus_request *r, struct bh_val *body);
+void bh_bus_request_drop(struct bh_bus_request *r); /* frees it without an answer */
+
+/* --- client (worker) --- */
+struct bh_bus_client;
+int bh_bus_client_new(const char *url, struct bh_bus_client **ret, struct bh_err **err) BH_MUST_CHECK;
+void bh_bus_client_free(struct bh_bus_client *c);    /* outstanding calls end with nothing */
+int bh_bus_client_fd(const struct bh_bus_client *c); /* readable while an answer waits */
+
+/* Sends; takes body. The answer comes as bh_bus_answer with the same `id`. */
+int bh_bus_call(struct bh_bus_client *c, uint64_t id, struct bh_val *body, int64_t timeout_ns,
+                struct bh_err **err) BH_MUST_CHECK;
+struct bh_bus_answer {
+    uint64_t id;
+    int code;            /* 0, -BH_E_UNREACHABLE (timeout, peer gone), -BH_E_PROTOCOL */
+    struct bh_val *body; /* NULL unless code is 0; the caller owns it */
+};
+/* False where none waits. Does not block. */
+bool bh_bus_client_next(struct bh_bus_client *c, struct bh_bus_answer *ret);

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Third-party libraries, each used in as few files as possible (tests/lint/layering checks where).
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core)
+pkg_check_modules(libfyaml REQUIRED IMPORTED_TARGET libfyaml)
+pkg_check_modules(libseccomp REQUIRED IMPORTED_TARGET libseccomp)
+pkg_check_modules(libcap REQUIRED IMPORTED_TARGET libcap)
+pkg_check_modules(libcrypto REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
+pkg_check_modules(msgpack REQUIRED IMPORTED_TARGET msgpack)
+find_package(nng REQUIRED)
+if(BH_TESTS)
+  pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+endif()

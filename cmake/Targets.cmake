@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# bh_library(NAME SOURCES a.c … [LINK lib …]): a static library of one room.
+function(bh_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE bh_flags)
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE -include ${PROJECT_SOURCE_DIR}/base/banned.h)
+endfunction()
+
+# bh_program(NAME SOURCES a.c … [LINK lib …])
+function(bh_program name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LINK} bh_flags)
+  target_compile_options(${name} PRIVATE -include ${PROJECT_SOURCE_DIR}/base/banned.h)
+  set_property(TARGET ${name} PROPERTY POSITION_INDEPENDENT_CODE ON)
+  target_link_options(${name} PRIVATE -pie)
+endfunction()
+
+# bh_test(NAME SOURCES x_test.c … [LINK lib …] [LABEL unit] [TIMEOUT s] [ARGS …]): a cmocka program through tests/support/t.h.
+function(bh_test name)
+  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LINK;ARGS" ${ARGN})
+  if(NOT arg_LABEL)
+    set(arg_LABEL unit)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  string(REPLACE "." "_" target test_${name})
+  add_executable(${target} ${arg_SOURCES})
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${target} PRIVATE ${arg_LINK} bh_test_support PkgConfig::cmocka bh_flags)
+  add_test(NAME ${name} COMMAND ${target} ${arg_ARGS})
+  bh_test_properties(${name} ${arg_LABEL} ${arg_TIMEOUT})
+endfunction()
+
+# bh_script_test(NAME SCRIPT path [LABEL l] [TIMEOUT s] [ARGS …]): an executable script; exit 77 is a skip.
+function(bh_script_test name)
+  cmake_parse_arguments(arg "" "SCRIPT;LABEL;TIMEOUT" "ARGS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_test(NAME ${name} COMMAND ${arg_SCRIPT} ${arg_ARGS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  bh_test_properties(${name} ${arg_LABEL} ${arg_TIMEOUT})
+endfunction()
+
+# bh_fuzz_target(NAME SOURCES fuzz_x.c [LINK …] CORPUS dir): an ordinary test over its corpus; with BH_FUZZ also a libFuzzer program.
+function(bh_fuzz_target name)
+  cmake_parse_arguments(arg "" "CORPUS" "SOURCES;LINK" ${ARGN})
+  string(REPLACE "." "_" target fuzz_${name})
+  add_executable(${target} ${arg_SOURCES} $<$<NOT:$<BOOL:${BH_FUZZ}>>:${PROJECT_SOURCE_DIR}/tests/support/fuzz_main.c>)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${target} PRIVATE ${arg_LINK} bh_flags)
+  if(BH_FUZZ)
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME fuzz.${name} COMMAND ${target} -runs=20000 -max_total_time=60 ${arg_CORPUS})
+  else()
+    add_test(NAME fuzz.${name} COMMAND ${target} ${arg_CORPUS})
+  endif()
+  bh_test_properties(fuzz.${name} fuzz-smoke 120)
+endfunction()
+
+function(bh_test_properties name label timeout)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+    ENVIRONMENT "BH_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};BH_SOURCE=${PROJECT_SOURCE_DIR};BH_BUILD=${PROJECT_BINARY_DIR};BH_SANITIZE=${BH_SANITIZE}")
+endfunction()

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The closed table of reasons (policies/reasons.def) and what follows from each. Pure. */
+#pragma once
+
+#include "base/compiler.h"
+
+enum bh_reason {
+    BH_REASON_NONE,
+#define BH_X(name, text, retries, exit, http, remedy) BH_REASON_##name,
+#include "policies/reasons.def"
+#undef BH_X
+    BH_REASON_MAX_
+};
+
+enum bh_phase { BH_PHASE_NONE, BH_PHASE_SETUP, BH_PHASE_PREPARE, BH_PHASE_RUN, BH_PHASE_CHECK };
+
+struct bh_reason_info {
+    enum bh_reason reason;
+    const char *text;
+    int default_retries; /* tries on top of the first that happen whatever `retries` says */
+    int exit_status, http_status;
+    const char *remedy;
+};
+
+const struct bh_reason_info *bh_reason_info(
+    enum bh_reason reason);                       /* borrowed; NONE and unknown values give a row with text "" */
+enum bh_reason bh_reason_parse(const char *text); /* "timeout(run)" and "timeout" both; NONE where unknown */
+/* "exit", "timeout(run)": static text. */
+const char *bh_reason_text(enum bh_reason reason, enum bh_phase phase);
+const char *bh_phase_text(enum bh_phase phase);
+enum bh_phase bh_phase_parse(const char *text); /* "run", or the phase inside "timeout(run)" */

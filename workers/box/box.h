@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Boxes, as the worker sees them. Two backends pass one test kit: `ns` (namespaces, through bulkhead-launcher) and
+ * `fake` (tests only, not in the product).
+ *
+ * Everything is asynchronous on the worker's event loop: a call returns at once and its callback runs later, exactly
+ * once, never from inside the call. A box that dies by itself ends every open exec with BH_EXEC_BOX_LOST and then calls
+ * on_lost. Isolation that cannot be had is an error (-BH_E_HOST) of create, never a fallback.
+ */
+#pragma once
+
+#include "base/clock.h"
+#include "base/err.h"
+
+struct event_base;
+
+struct bh_box_spec {
+    const char *run_dir;       /* absolute path of runs/RUN: boxes/KEY and layers/ lie below it */
+    const char *key;           /* a single path segment; its folder must not exist yet */
+    const char *base;          /* "host" */
+    const char *const *layers; /* names below run_dir/layers, newest first */
+    size_t n_layers;
+    bool writable_usr; /* /usr and /opt as overlays, not read-only binds */
+    bool shared;       /* several agents: every exec gets a mount and a pid namespace of its own */
+};
+
+/* A file that must lie in the box before a command runs; bytes come from boxes/KEY/deliver/NAME, where the worker
+ * linked them. */
+struct bh_box_copy {
+    const char *from; /* relative to the deliver folder of the box */
+    const char *to;   /* relative to /workspace; parents are made; a symlink in the way is replaced, not followed */
+    unsigned mode;    /* 0644 or 0755 */
+};
+
+struct bh_exec_spec {
+    const char *const *argv; /* NULL-terminated; argv[0] is looked up in the PATH of env when it holds no '/' */
+    const char *const *env;  /* NULL-terminated "NAME=value" */
+    const char *cwd;
+    bool root; /* uid 0 in the box, else the agent's uid 1000 */
+    int stdin_fd, stdout_fd,
+        stderr_fd; /* borrowed until the callback or the end of the call, whichever the backend needs; dup'ed */
+    const struct bh_box_copy *copies; /* carried out before the command, in order */
+    size_t n_copies;
+    const char
+        *inputs; /* folder below deliver/ that appears read-only as /workspace/in (lower-only overlay); NULL: empty */
+    /* own files of the agent at /workspace/{prompt.md,params.json,needs.json}: names below deliver/, NULL where there
+     * is none */
+    const char *prompt, *params, *needs;
+    const char *const
+        *empty_first;   /* paths relative to /workspace that are removed before the command (NULL-terminated) or NULL */
+    bool give_to_agent; /* after it has ended well, /workspace and /home/agent are given to the agent (setup) */
+};
+
+enum bh_exec_end { BH_EXEC_EXITED, BH_EXEC_SIGNALED, BH_EXEC_NOT_STARTED, BH_EXEC_BOX_LOST };
+struct bh_exec_result {
+    enum bh_exec_end end;
+    int status;       /* exit code, signal, or errno of what kept it from starting */
+    const char *step; /* NOT_STARTED: "exec", "copy files/x", … : which step; borrowed for the callback */
+    int64_t cpu_ms, max_rss_bytes;
+};
+
+struct bh_box;
+struct bh_exec;
+struct bh_boxes; /* a backend at work */
+
+/* `code` 0, or negative with `err` (borrowed). On failure the box is already gone. */
+typedef void (*bh_box_created_fn)(void *arg, struct bh_box *box, int code, const struct bh_err *err);
+/* The main process has ended and every other process of the exec is dead (in a box that is not shared: every process
+ * but its init). */
+typedef void (*bh_exec_done_fn)(void *arg, const struct bh_exec_result *result);
+/* `fd` is owned by the callback, -1 with `error` an errno. */
+typedef void (*bh_box_opened_fn)(void *arg, int fd, int error);
+typedef void (*bh_box_done_fn)(void *arg, int code, const struct bh_err *err);
+
+struct bh_box_ops {
+    const char *name;                  /* "ns" */
+    void (*close)(struct bh_boxes *b); /* destroys what is left, blocks until it is gone */
+    void (*create)(struct bh_boxes *b, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,
+                   void (*on_lost)(void *arg));
+    struct bh_exec *(*exec)(struct bh_box *box, const struct bh_exec_spec *spec, bh_exec_done_fn fn, void *arg);
+    /* To every process of the exec (its pid namespace; in a box that is not shared all of the box but init). SIGKILL
+     * cannot be outrun. */
+    void (*kill)(struct bh_exec *exec, int sig);
+    /*
+     * No more writing: every process of a box that is not shared is dead and its root is made read-only (-BH_E_BUSY
+     * where somebody still holds a file open for writing). In a shared box: makes sure that the exec's own processes
+     * are dead.
+     */
+    void (*barrier)(struct bh_box *box, bh_box_done_fn fn, void *arg);
+    /*
+     * Opens `path`, relative to `root` (itself relative to /workspace: "out" or "."), beneath it, no symlinks,
+     * non-blocking, read-only. What it is (FIFO, device …) the caller checks by fstat. Directories give an
+     * O_PATH|O_DIRECTORY descriptor that may only be walked by openat2 beneath it.
+     */
+    void (*open_output)(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn, void *arg);
+    /* Ends the (quiet) box and turns its upper into run_dir/layers/LAYER, durable on success; the box is gone
+     * afterwards either way. */
+    void (*freeze)(struct bh_box *box, const char *layer, bh_box_done_fn fn, void *arg);
+    /* Ends the box, whatever runs in it. keep: its folder (upper) stays, else it is removed. */
+    void (*destroy)(struct bh_box *box, bool keep, bh_box_done_fn fn, void *arg);
+};
+
+struct bh_boxes {
+    const struct bh_box_ops *ops;
+};
+/* Every backend's struct bh_box and struct bh_exec begin with this. */
+struct bh_box_head {
+    struct bh_boxes *boxes;
+};
+
+/*
+ * The ns backend. bh_launcher_start must come before any thread is started (nng, database): it starts bulkhead-launcher
+ * with posix_spawn and returns the socket to it; `keep_fd` (-1: none) is inherited by it, so that a run stays locked
+ * until the launcher too is gone. Finds bulkhead-launcher and bulkhead-init beside the running program or in
+ * ../libexec/bulkhead. Blocks until the launcher has said hello or -BH_E_HOST.
+ */
+int bh_launcher_start(const char *home, int keep_fd, int *ret_sock, int64_t *ret_pid,
+                      struct bh_err **err) BH_MUST_CHECK;
+/* Takes the socket. */
+int bh_boxes_ns_new(struct event_base *loop, int launcher_sock, const char *home, struct bh_boxes **ret,
+                    struct bh_err **err) BH_MUST_CHECK;
+
+/*
+ * Clears up after a dead owner of a run, before anything new is started: processes of boxes that still live (pid and
+ * start time compared), boxes/ but the kept ones, tmp/, half-made layers. `keep_layers`: names of layers that are in
+ * use.
+ */
+int bh_boxes_reclaim(const char *run_dir, const char *const *keep_layers, size_t n, struct bh_err **err) BH_MUST_CHECK;
+
+/* Probes by really doing: for `doctor` and for the error of a failed create. One entry per capability. */
+struct bh_box_probe {
+    const char *name; /* "user namespace", "overlay in a user namespace", "seccomp filter", … */
+    bool ok, required;
+    char *found;  /* what was found: "works", "EPERM from clone3" */
+    char *effect; /* what follows where it is missing */
+    char *remedy;
+};
+/* Needs a launcher. The caller frees each text and the array. */
+int bh_boxes_probe(int launcher_sock, struct bh_box_probe **ret, size_t *ret_n, struct bh_err **err) BH_MUST_CHECK;
+void bh_box_probes_free(struct bh_box_probe *p, size_t n);
