@@ -88,12 +88,18 @@ struct bh_timeouts { /* nanoseconds */
     int64_t setup, prepare, run, check, grace;
 };
 
-/* `{{ }}`-free canonical text of structured keys that placement only compares; NULL where the key is absent. */
+/*
+ * `{{ }}`-free canonical text of structured keys that placement only compares; NULL where the key is absent. (`base` of
+ * an agent may hold {{ }}.) In an agent with `box:` the `defaults` are not merged into base, network, user and
+ * box_limits: what stands there the agent itself said, and the box has its own.
+ */
 struct bh_traits {
-    struct bh_str base;    /* "host", "dir:PATH", … */
-    struct bh_str network; /* "none", "public", "host", or canonical JSON of the map */
-    struct bh_str user;    /* "agent", "root" */
-    struct bh_str limits;  /* canonical JSON of the limits other than memory, cpus, pids; NULL where there is none */
+    struct bh_str base;       /* "host", "dir:PATH", … */
+    struct bh_str network;    /* "none", "public", "host", or canonical JSON of the map */
+    struct bh_str user;       /* "agent", "root" */
+    struct bh_str limits;     /* canonical JSON of the limits other than memory, cpus, pids; NULL where there is none */
+    struct bh_str box_limits; /* of those the ones a box has once: disk, inodes, nofile; the rest of them (output,
+                                 requests, tokens) count per agent */
     struct bh_str crew_limits; /* canonical JSON of memory, cpus, pids */
 };
 
@@ -185,6 +191,8 @@ struct bh_pipeline {
 
 /* The largest document in bytes. */
 #define BH_PIPELINE_MAX_BYTES (4 * 1024 * 1024)
+/* How many errors of one document are listed; a last one says that there are more. */
+enum { BH_PIPELINE_MAX_ERRORS = 1000 };
 
 /*
  * Reads a document. `file` names it in messages and is copied. Nothing but `text` is read: files that the document
@@ -195,6 +203,12 @@ struct bh_pipeline {
 int bh_pipeline_load(const char *file, const char *text, size_t len, struct bh_pipeline **ret,
                      struct bh_errlist *errors) BH_MUST_CHECK;
 void bh_pipeline_free(struct bh_pipeline *p); /* NULL is fine */
+
+/*
+ * Whether `value` (from the command line, a file of parameters, or the document's default) is one that `param` allows:
+ * type, min, max, enum, pattern (a POSIX extended expression that must match the whole value). Else -BH_E_BAD_VALUE.
+ */
+int bh_param_check(const struct bh_param *param, const char *value, struct bh_err **err) BH_MUST_CHECK;
 
 static inline void bh_pipeline_freep(struct bh_pipeline **p)
 {
