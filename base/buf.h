@@ -22,7 +22,7 @@ void bh_buf_adds(struct bh_buf *buf, const char *s);
 void bh_buf_addc(struct bh_buf *buf, char c);
 void bh_buf_addf(struct bh_buf *buf, const char *fmt, ...) BH_PRINTF(2, 3);
 void bh_buf_vaddf(struct bh_buf *buf, const char *fmt, va_list ap) BH_PRINTF(2, 0);
-/* Makes room for `n` more bytes and gives a pointer to it; the caller then raises len. */
+/* Makes room for `n` more bytes, zeroes it and gives a pointer to it; the caller then raises len by what was used. */
 char *bh_buf_reserve(struct bh_buf *buf, size_t n);
 void bh_buf_consume(struct bh_buf *buf, size_t n); /* drops the first n bytes */
 char *bh_buf_take(struct bh_buf *buf);             /* the caller owns the string; the buffer is empty again */

@@ -28,10 +28,15 @@ int bh_mkdirat_p(int dirfd, const char *name, mode_t mode);
  * or -1 with errno of the first failure (it goes on past it).
  */
 int bh_rmtree_at(int dirfd, const char *name);
-/* Writes a temporary file beside `path`, syncs it, renames it over `path`, syncs the folder. */
+/*
+ * Writes a temporary file beside `path`, syncs it, gives it exactly `mode`, renames it over `path`, syncs the folder. A
+ * process that is killed in between leaves a file whose name starts with BH_TEMPORARY_PREFIX: whoever owns the folder
+ * next may remove such files.
+ */
+#define BH_TEMPORARY_PREFIX ".bh-tmp-"
 int bh_write_file_atomic(const char *path, const void *data, size_t len, mode_t mode,
                          struct bh_err **err) BH_MUST_CHECK;
-/* Whole file, at most max bytes. */
+/* Whole file, at most max bytes. Errors: NOT_FOUND (no such file), TOO_LARGE, PERMISSION, IO. */
 struct bh_buf;
 int bh_read_file(const char *path, size_t max, struct bh_buf *out, struct bh_err **err) BH_MUST_CHECK;
 /* "a/b" from "a" and "b"; an absolute b wins. The caller owns it. */

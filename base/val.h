@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A value: null, bool, integer, number, text, list, map. What JSON, msgpack messages and event payloads are read into
- * and written from. Containers own their members. Text may hold NUL and is always valid UTF-8. Maps keep the order of
- * insertion.
+ * and written from. Containers own their members. Text may hold NUL and is always valid UTF-8 (a byte that is not is
+ * replaced by U+FFFD on the way in: a reader of outside bytes checks first). Maps keep the order of insertion.
  *
  * Getters never fail: a NULL value, a wrong type or an absent key gives the empty answer of the type, so a reader
  * checks once what it needs (bh_val_type) and reads the rest plainly.
