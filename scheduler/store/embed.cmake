@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DOUT=file -DFILES=a.sql,b.sql -P embed.cmake: writes {number, "text"} initialisers; the number is that of the file's name.
+string(REPLACE "," ";" files "${FILES}")
+set(text "")
+foreach(file IN LISTS files)
+  get_filename_component(name "${file}" NAME)
+  if(NOT name MATCHES "^0*([1-9][0-9]*)-[a-z0-9-]+\\.sql$")
+    message(FATAL_ERROR "a migration is called NNNN-words.sql, not ${name}")
+  endif()
+  set(number "${CMAKE_MATCH_1}")
+  file(READ "${file}" sql)
+  string(REPLACE "\\" "\\\\" sql "${sql}")
+  string(REPLACE "\"" "\\\"" sql "${sql}")
+  string(REPLACE "\n" "\\n\"\n     \"" sql "${sql}")
+  string(APPEND text "    {${number},\n     \"${sql}\"},\n")
+endforeach()
+file(WRITE "${OUT}" "${text}")

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading: replay of a run's events, single rows and lists. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "scheduler/store/rows.h"
+#include "scheduler/store/store_priv.h"
+
+/* --- replay --- */
+
+static int bad_event(const char *run, int64_t seq, const char *what, struct bh_err **err)
+{
+    return bh_err_set(err, BH_E_STORE_CORRUPT, 0, "event %lld of run '%s' %s", (long long)seq, run, what);
+}
+
+/* Checks the current row against the chain and moves `head` to it. */
+static int check_link(struct bh_store *s, struct bh_db_stmt *stmt, const char *run, struct bh_head *head,
+                      struct bh_err **err)
+{
+    int64_t seq = bh_db_int(stmt, 0);
+    const char *kind = bh_db_text(stmt, 2), *payload = bh_db_text(stmt, 3);
+    if (seq != head->seq + 1)
+        return bad_event(run, head->seq + 1, "is missing", err);
+    struct bh_head next = bh_chain_next(head, run, (struct bh_wall){bh_db_int(stmt, 1)}, kind, payload, &s->scratch);
+    size_t len = 0;
+    const void *stored = bh_db_blob(stmt, 4, &len);
+    if (!kind || !payload || len != sizeof(next.chain.b) || memcmp(stored, next.chain.b, len) != 0)
+        return bad_event(run, seq, "was changed: it does not fit into the chain", err);
+    *head = next;
+    return 0;
+}
+
+int bh_store_replay(struct bh_store *s, const char *run, bh_store_event_fn fn, void *arg, struct bh_err **err)
+{
+    bh_store_check(s);
+    if (!bh_run_id_valid(run))
+        return bh_store_no_run(run, err);
+    int rc = bh_store_check_head(s, run, err);
+    if (rc)
+        return rc;
+    BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
+    rc = bh_db_prepare(s->db, "SELECT seq, at, kind, payload, chain FROM events WHERE run = $1 ORDER BY seq", &stmt,
+                       err);
+    if (rc)
+        return rc;
+    bh_db_bind_text(stmt, 1, run);
+    struct bh_head head = {.chain = bh_chain_start(run)};
+    bool row = false;
+    rc = bh_db_next(stmt, &row, err);
+    while (rc == 0 && row) {
+        rc = check_link(s, stmt, run, &head, err);
+        if (rc == 0)
+            rc = fn(arg, head.seq, (struct bh_wall){bh_db_int(stmt, 1)}, bh_db_text(stmt, 2), bh_db_text(stmt, 3), err);
+        if (rc == 0)
+            rc = bh_db_next(stmt, &row, err);
+    }
+    return rc;
+}
+
+/* --- one run --- */
+
+static int read_text(struct bh_store *s, const char *run, const char *name, char **ret, struct bh_err **err)
+{
+    BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
+    int rc =
+        bh_db_prepare(s->db, "SELECT run, name, content, sum FROM run_texts WHERE run = $1 AND name = $2", &stmt, err);
+    if (rc)
+        return rc;
+    bh_db_bind_text(stmt, 1, run);
+    bh_db_bind_text(stmt, 2, name);
+    bool row = false;
+    rc = bh_db_next(stmt, &row, err);
+    if (rc || !row)
+        return rc;
+    struct bh_text_row text;
+    rc = bh_row_read(stmt, &bh_table_texts, &s->scratch, &text, err);
+    if (rc)
+        return rc;
+    *ret = BH_TAKE(text.content);
+    bh_row_clear(&bh_table_texts, &text);
+    return 0;
+}
+
+static int read_run(struct bh_store *s, const char *run, struct bh_run_row *ret, struct bh_err **err)
+{
+    BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
+    int rc = bh_db_prepare(s->db,
+                           "SELECT run, name, status, file, created, started, ended, params, failure, sum FROM runs "
+                           "WHERE run = $1",
+                           &stmt, err);
+    if (rc)
+        return rc;
+    bh_db_bind_text(stmt, 1, run);
+    bool row = false;
+    rc = bh_db_next(stmt, &row, err);
+    if (rc)
+        return rc;
+    return row ? bh_row_read(stmt, &bh_table_runs, &s->scratch, ret, err) : bh_store_no_run(run, err);
+}
+
+int bh_store_get_run(struct bh_store *s, const char *run, struct bh_run_row *ret, struct bh_err **err)
+{
+    bh_store_check(s);
+    if (!bh_run_id_valid(run))
+        return bh_store_no_run(run, err);
+    struct bh_run_row row = {0};
+    int rc = bh_store_check_head(s, run, err);
+    if (rc == 0)
+        rc = read_run(s, run, &row, err);
+    if (rc == 0)
+        rc = read_text(s, run, "document", &row.document, err);
+    if (rc == 0)
+        rc = read_text(s, run, "submission", &row.submission, err);
+    if (rc) {
+        bh_run_row_fini(&row);
+        return rc;
+    }
+    *ret = row;
+    return 0;
+}
+
+/* --- lists --- */
+
+static int list(struct bh_store *s, const struct bh_table *table, const char *sql, const char *run, void **ret,
+                size_t *ret_n, struct bh_err **err)
+{
+    BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
+    int rc = bh_db_prepare(s->db, sql, &stmt, err);
+    if (rc)
+        return rc;
+    if (run)
+        bh_db_bind_text(stmt, 1, run);
+    return bh_rows_read(stmt, table, ret, ret_n, err);
+}
+
+int bh_store_list_runs(struct bh_store *s, struct bh_run_row **ret, size_t *ret_n, struct bh_err **err)
+{
+    bh_store_check(s);
+    int rc = bh_store_check_lost(s, "", "", err);
+    if (rc)
+        return rc;
+    void *rows = NULL;
+    rc = list(s, &bh_table_runs,
+              "SELECT run, name, status, file, created, started, ended, params, failure, sum FROM runs "
+              "ORDER BY created DESC, run DESC",
+              NULL, &rows, ret_n, err);
+    if (rc == 0)
+        *ret = rows;
+    return rc;
+}
+
+int bh_store_list_agents(struct bh_store *s, const char *run, struct bh_agent_row **ret, size_t *ret_n,
+                         struct bh_err **err)
+{
+    bh_store_check(s);
+    void *rows = NULL;
+    int rc = list(s, &bh_table_agents,
+                  "SELECT run, name, stage, topology, box, status, label, reason, position, sum FROM agents "
+                  "WHERE run = $1 ORDER BY position, name",
+                  run, &rows, ret_n, err);
+    if (rc == 0)
+        *ret = rows;
+    return rc;
+}
+
+int bh_store_list_attempts(struct bh_store *s, const char *run, struct bh_attempt_row **ret, size_t *ret_n,
+                           struct bh_err **err)
+{
+    bh_store_check(s);
+    void *rows = NULL;
+    int rc = list(s, &bh_table_attempts,
+                  "SELECT t.run, t.instance, t.agent, t.status, t.reason, t.detail, t.box, t.attempt, t.try, t.epoch, "
+                  "t.exit_code, t.signal, t.created, t.started, t.ended, t.selected, t.usage, t.kept_box, t.sum "
+                  "FROM attempts t LEFT JOIN agents a ON a.run = t.run AND a.name = t.agent WHERE t.run = $1 "
+                  "ORDER BY coalesce(a.position, 9223372036854775807), t.agent, t.attempt, t.try, t.instance",
+                  run, &rows, ret_n, err);
+    if (rc == 0)
+        *ret = rows;
+    return rc;
+}
+
+int bh_store_list_artifacts(struct bh_store *s, const char *run, struct bh_artifact_row **ret, size_t *ret_n,
+                            struct bh_err **err)
+{
+    bh_store_check(s);
+    void *rows = NULL;
+    int rc = list(s, &bh_table_artifacts,
+                  "SELECT run, name, digest, kind, agent, instance, label, provenance, size, attempt, executable, "
+                  "private, published, sum FROM artifacts WHERE run = $1 ORDER BY published, name",
+                  run, &rows, ret_n, err);
+    if (rc == 0)
+        *ret = rows;
+    return rc;
+}
