@@ -2,15 +2,31 @@
 /*
  * The run state machine, pure: `step(run, event, now) -> effects`. No I/O, no clock, no randomness. The events are the
  * log: whoever drives the engine makes an event durable and only then carries out the effects of its step; replaying
- * the same events with the same times gives the same state and the same effects, instance ids included (a counter of
- * the run).
+ * the same events with the same times over the same spec gives the same state and the same effects, instance ids
+ * included (a counter of the run).
  *
- *   attempt: queued → leased → booting → setup → running → checking → collecting → succeeded | failed | cancelled |
- * lost node:    waiting → ready → active → done | failed | skipped | cancelled run:     queued → running → succeeded |
- * failed | cancelled
+ *   attempt: queued → leased → booting → setup → running → checking → collecting
+ *            → succeeded | failed | cancelled | lost
+ *   node:    waiting → ready → active → done | failed | skipped | cancelled
+ *   run:     queued → running → succeeded | failed | cancelled
+ *
+ * States and moves are tables (states.def), events too (events.def); each machine's diagram opens the file that owns it
+ * (engine.c, engine_nodes.c, engine_attempts.c, engine_boxes.c).
  *
  * Fencing: what comes from a worker carries (instance, epoch); an event that does not name a live execution with its
  * epoch changes nothing.
+ *
+ * What makes a run end as it does:
+ *   - a failed node counts as a failure unless somebody handles it: `continue_on_failure`, or a dependent that takes it
+ *     as OPTIONAL. More than `failures_allowed` of them fail the run: nothing new starts (no retry either; `keep_going`
+ *     lifts this), what runs finishes, what never started is `skipped`;
+ *   - who REQUIREs a node that did not succeed is `skipped` at once, and so on; that alone fails no run;
+ *   - CANCEL, DEADLINE: what never started is `cancelled`, what runs is killed; the run ends `cancelled`, or `failed`
+ * by `timeout`. Of the two the first counts. An execution that still succeeds is done all the same.
+ *
+ * Shared boxes are frozen at stage ends (without stages: after successes) when nobody runs in them, else at the next
+ * quiet moment. A run that succeeds, is cancelled or runs out of time ends without a last freeze; one that fails by its
+ * agents freezes first, so that a person who resumes it finds what those who succeeded left behind.
  */
 #pragma once
 
@@ -19,47 +35,46 @@
 #include "policies/reasons.h"
 #include "scheduler/core/spec.h"
 
-enum bh_run_status { BH_RUN_QUEUED, BH_RUN_RUNNING, BH_RUN_PAUSED, BH_RUN_SUCCEEDED, BH_RUN_FAILED, BH_RUN_CANCELLED };
+enum bh_run_status {
+#define BH_RUN_STATE(name, text) BH_RUN_##name,
+#include "scheduler/core/states.def"
+};
 enum bh_node_state {
-    BH_NODE_WAITING,
-    BH_NODE_READY,
-    BH_NODE_ACTIVE,
-    BH_NODE_DONE,
-    BH_NODE_FAILED,
-    BH_NODE_SKIPPED,
-    BH_NODE_CANCELLED
+#define BH_NODE_STATE(name, text) BH_NODE_##name,
+#include "scheduler/core/states.def"
 };
 enum bh_attempt_state {
-    BH_ATTEMPT_QUEUED,
-    BH_ATTEMPT_LEASED,
-    BH_ATTEMPT_BOOTING,
-    BH_ATTEMPT_SETUP,
-    BH_ATTEMPT_RUNNING,
-    BH_ATTEMPT_CHECKING,
-    BH_ATTEMPT_COLLECTING,
-    BH_ATTEMPT_SUCCEEDED,
-    BH_ATTEMPT_FAILED,
-    BH_ATTEMPT_CANCELLED,
-    BH_ATTEMPT_LOST,
+#define BH_ATTEMPT_STATE(name, text) BH_ATTEMPT_##name,
+#include "scheduler/core/states.def"
 };
+/* Any value is accepted; an unknown one gives "". */
 const char *bh_run_status_text(enum bh_run_status s);
 const char *bh_node_state_text(enum bh_node_state s);
 const char *bh_attempt_state_text(enum bh_attempt_state s);
 int bh_attempt_state_parse(const char *text); /* -1 where unknown */
 
+/*
+ *   START          the first event of a run
+ *   OWNER          an engine process took the run up (again): every live execution is lost together with bulkhead, all
+ *                  workers are forgotten (WORKER_UP follows), the epoch rises
+ *   RETRY_FAILED   a person resumed: failed, skipped and cancelled nodes wait again, retries and the failure budget
+ *                  count anew, the deadline begins anew. After a restart it comes behind OWNER, and where OWNER ended
+ *                  the run (it was being cancelled), RETRY_FAILED takes it up again: carry the effects of both out
+ *                  together and look at bh_engine_status(). A run that has succeeded stays so
+ *   WORKER_UP      worker, slots; again with other slots: it has that many now
+ *   WORKER_LOST    worker: its executions are lost, its shared boxes fall back to their last layer
+ *   STATE          instance, epoch, state: booting … collecting; backward moves change nothing
+ *   ENDED          instance, epoch, state (one of the four ends), reason, phase. `cancelled` that nobody asked for
+ *                  counts as lost
+ *   FROZEN         box, layer: as in the effect
+ *   FREEZE_FAILED  box, layer (may be ""): the box is gone, the run goes on from its last layer
+ *   CANCEL         somebody asked: nothing starts, live executions are killed. Idempotent
+ *   DEADLINE       the run's deadline has passed
+ */
 enum bh_event_kind {
-    BH_EV_START, /* the first event of a run */
-    BH_EV_OWNER, /* an engine process took the run up (again): every live execution is lost together with bulkhead; the
-                    epoch rises */
-    BH_EV_RETRY_FAILED,  /* a person resumed: failed, skipped and cancelled nodes wait again */
-    BH_EV_WORKER_UP,     /* worker, slots */
-    BH_EV_WORKER_LOST,   /* worker: its executions are lost */
-    BH_EV_STATE,         /* instance, epoch, state: booting … collecting */
-    BH_EV_ENDED,         /* instance, epoch, state (one of the four ends), reason, phase */
-    BH_EV_FROZEN,        /* box, layer */
-    BH_EV_FREEZE_FAILED, /* box */
-    BH_EV_CANCEL,        /* somebody asked: nothing starts, live executions are cancelled */
-    BH_EV_DEADLINE,      /* the run's deadline has passed */
+#define BH_EVENT(name, text, handler, statuses) BH_EV_##name,
+#include "scheduler/core/events.def"
+#undef BH_EVENT
 };
 const char *bh_event_kind_text(enum bh_event_kind k); /* "attempt.ended": also the kind in the store */
 int bh_event_kind_parse(const char *text);            /* -1 where unknown */
@@ -78,11 +93,12 @@ struct bh_event {
 };
 
 enum bh_effect_kind {
-    BH_EFFECT_LEASE,    /* node, attempt, try, instance, epoch, worker: carry it out */
-    BH_EFFECT_KILL,     /* instance, epoch: SIGTERM, grace, SIGKILL; ends with BH_EV_ENDED cancelled */
-    BH_EFFECT_FREEZE,   /* box, layer: turn the quiet box into that layer; ends with BH_EV_FROZEN or _FREEZE_FAILED */
-    BH_EFFECT_DEADLINE, /* at: raise BH_EV_DEADLINE then */
-    BH_EFFECT_ENDED,    /* the run has ended: status */
+    BH_EFFECT_LEASE,  /* node, box, attempt, try, instance, epoch, worker: carry it out */
+    BH_EFFECT_KILL,   /* the same of a live one: SIGTERM, grace, SIGKILL; ends with BH_EV_ENDED cancelled */
+    BH_EFFECT_FREEZE, /* box, layer, worker: turn the quiet box into that layer (a name never used before in this run);
+                         ends with BH_EV_FROZEN or _FREEZE_FAILED */
+    BH_EFFECT_DEADLINE, /* at: raise BH_EV_DEADLINE then; a later one replaces it */
+    BH_EFFECT_ENDED,    /* the run has ended: status. Once per ending, the last effect of its step */
 };
 struct bh_effect {
     enum bh_effect_kind kind;
@@ -109,15 +125,17 @@ struct bh_attempt {
     enum bh_attempt_state state;
     enum bh_reason reason;
     enum bh_phase phase;
-    struct bh_wall created, started, ended; /* us 0: not yet */
-    bool died_with_bulkhead;
+    struct bh_wall created, started, ended; /* us 0: not yet; started: the first state behind leased */
+    bool died_with_bulkhead;                /* lost by OWNER: counts against nothing */
 };
 
 struct bh_node {
     enum bh_node_state state;
-    enum bh_reason reason; /* of a failed one */
+    /* Of a failed one: why. Of a skipped one: INPUT_SKIPPED where something it requires did not succeed, NONE where the
+     * failure budget kept it from starting. */
+    enum bh_reason reason;
     enum bh_phase phase;
-    size_t blamed; /* of a skipped one: the node because of which; SIZE_MAX where none */
+    size_t blamed; /* of a skipped one: the failed node at the root of it; else SIZE_MAX */
 };
 
 struct bh_layer_name {
@@ -125,13 +143,13 @@ struct bh_layer_name {
 };
 struct bh_box_state {
     bool freezing; /* between BH_EFFECT_FREEZE and its answer: nothing is leased into it */
-    bool dirty;    /* somebody succeeded in it since it was last frozen */
-    struct bh_layer_name
-        layer; /* the newest frozen state, "" where there is none; it names its own lowers (workers/rootfs/layers.h) */
+    bool dirty;    /* shared ones: somebody succeeded in it since it was last frozen */
+    /* The newest frozen state, "" where there is none; it names its own lowers (workers/rootfs/layers.h). */
+    struct bh_layer_name layer;
 };
 
 struct bh_engine;
-/* Borrows spec, which must outlive it. */
+/* Borrows spec, which must outlive it, must not change, and must be free of cycles. */
 struct bh_engine *bh_engine_new(struct bh_run_id run, const struct bh_spec *spec);
 void bh_engine_free(struct bh_engine *e);
 
@@ -139,22 +157,26 @@ void bh_engine_free(struct bh_engine *e);
  * gives `false`. */
 bool bh_engine_step(struct bh_engine *e, const struct bh_event *event, struct bh_wall now, struct bh_effects *effects);
 
+/* What these point to is valid until the next step. An index out of range is a programmer's error. */
 enum bh_run_status bh_engine_status(const struct bh_engine *e);
-int64_t bh_engine_epoch(const struct bh_engine *e);
+int64_t bh_engine_epoch(const struct bh_engine *e); /* from 1 */
 const struct bh_node *bh_engine_node(const struct bh_engine *e, size_t node);
 size_t bh_engine_n_attempts(const struct bh_engine *e);
 const struct bh_attempt *bh_engine_attempt(const struct bh_engine *e, size_t i); /* in order of creation */
 const struct bh_attempt *bh_engine_find(const struct bh_engine *e,
                                         struct bh_instance_id instance); /* NULL where unknown */
 const struct bh_box_state *bh_engine_box(const struct bh_engine *e, size_t box);
-/* The first reason that made the run fail, for the exit status; BH_REASON_NONE where it has not failed. ret_node may be
- * NULL. */
+/*
+ * What made the run fail, for the exit status: the failure by which the budget was first exceeded, or TIMEOUT
+ * (*ret_node SIZE_MAX) for the deadline; known as soon as the run is bound to fail. BH_REASON_NONE where it has not
+ * failed. ret_node may be NULL.
+ */
 enum bh_reason bh_engine_failure(const struct bh_engine *e, size_t *ret_node);
 
 /* What changed in the last step, for projections: indices, each once. Valid until the next step. */
 struct bh_changes {
     const size_t *nodes, *attempts, *boxes;
     size_t n_nodes, n_attempts, n_boxes;
-    bool run;
+    bool run; /* its status, epoch or failure */
 };
 struct bh_changes bh_engine_changes(const struct bh_engine *e);

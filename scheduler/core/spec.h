@@ -2,6 +2,10 @@
 /*
  * What the engine needs to know of a plan: nodes, edges, boxes and numbers, nothing else. Owns its texts.
  * bh_spec_from_plan is the only way from a plan; the simulator makes its own.
+ *
+ * The spec is part of what a log means: a log is replayed over the very spec that it was made with. Whoever lets a
+ * person change `max_parallel` or `keep_going` of a run has to keep what was said with the run, and cannot change it
+ * under a log that exists.
  */
 #pragma once
 
@@ -10,7 +14,7 @@
 enum bh_dep_kind {
     BH_DEP_BARRIER,  /* waits until the other has ended, however */
     BH_DEP_REQUIRED, /* the other must have succeeded, else this one is skipped */
-    BH_DEP_OPTIONAL, /* waits until the other has ended, however */
+    BH_DEP_OPTIONAL, /* waits until the other has ended, however, and handles its failure */
 };
 struct bh_dep {
     size_t node;
@@ -23,8 +27,18 @@ struct bh_spec_node {
     size_t box;
     struct bh_dep *deps;
     size_t n_deps;
+    size_t group; /* 0: none; else it waits for groups[group - 1] as well */
     bool continue_on_failure;
     int64_t retries;
+};
+
+/*
+ * Nodes that many wait for together: whoever names the group waits until all of it have ended, however. Says once what
+ * would be a BARRIER from each of its nodes to each that waits: 5,000 agents behind a stage of 5,000 are 25 million.
+ */
+struct bh_spec_group {
+    size_t *nodes;
+    size_t n_nodes;
 };
 
 struct bh_spec_box {
@@ -35,6 +49,8 @@ struct bh_spec_box {
 struct bh_spec {
     struct bh_spec_node *nodes;
     size_t n_nodes;
+    struct bh_spec_group *groups;
+    size_t n_groups;
     struct bh_spec_box *boxes;
     size_t n_boxes;
     int64_t max_parallel; /* 0: what the workers hold */
@@ -44,5 +60,12 @@ struct bh_spec {
 };
 
 struct bh_plan;
+/* The caller owns it. Node and box indices are those of the plan. */
 struct bh_spec *bh_spec_from_plan(const struct bh_plan *plan);
-void bh_spec_free(struct bh_spec *spec);
+void bh_spec_free(struct bh_spec *spec); /* NULL and half-built ones are fine; saves errno */
+
+static inline void bh_spec_freep(struct bh_spec **spec)
+{
+    bh_spec_free(*spec);
+}
+#define BH_CLEANUP_SPEC BH_CLEANUP(bh_spec_freep)

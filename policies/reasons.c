@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of reasons as data, and their spelling. Everything here is static text; nothing is allocated. A reason that
+ * came from a file or a peer may hold any value: it gets the empty row, never an assertion.
+ */
+#include "policies/reasons.h"
+
+#include "base/text.h"
+
+static const struct bh_reason_info rows[] = {
+    [BH_REASON_NONE] = {.reason = BH_REASON_NONE, .text = "", .exit_status = 0, .http_status = 200, .remedy = ""},
+#define BH_X(name, spelling, tries, exit, http, help) \
+    [BH_REASON_##name] = {.reason = BH_REASON_##name, \
+                          .text = (spelling),         \
+                          .default_retries = (tries), \
+                          .exit_status = (exit),      \
+                          .http_status = (http),      \
+                          .remedy = (help)},
+#include "policies/reasons.def"
+#undef BH_X
+};
+
+static const struct {
+    const char *text, *timeout;
+} phases[] = {
+    [BH_PHASE_NONE] = {"", "timeout"},
+    [BH_PHASE_SETUP] = {"setup", "timeout(setup)"},
+    [BH_PHASE_PREPARE] = {"prepare", "timeout(prepare)"},
+    [BH_PHASE_RUN] = {"run", "timeout(run)"},
+    [BH_PHASE_CHECK] = {"check", "timeout(check)"},
+};
+
+static bool is_phase(enum bh_phase phase)
+{
+    return (size_t)phase < BH_ARRAY_LEN(phases);
+}
+
+const struct bh_reason_info *bh_reason_info(enum bh_reason reason)
+{
+    return &rows[(size_t)reason < BH_ARRAY_LEN(rows) ? (size_t)reason : (size_t)BH_REASON_NONE];
+}
+
+enum bh_reason bh_reason_parse(const char *text)
+{
+    if (!text || !*text)
+        return BH_REASON_NONE;
+    for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
+        if (bh_streq(rows[i].text, text))
+            return rows[i].reason;
+    }
+    for (size_t i = 0; i < BH_ARRAY_LEN(phases); i++) {
+        if (bh_streq(phases[i].timeout, text))
+            return BH_REASON_TIMEOUT;
+    }
+    return BH_REASON_NONE;
+}
+
+const char *bh_reason_text(enum bh_reason reason, enum bh_phase phase)
+{
+    if (reason == BH_REASON_TIMEOUT && is_phase(phase))
+        return phases[phase].timeout;
+    return bh_reason_info(reason)->text;
+}
+
+const char *bh_phase_text(enum bh_phase phase)
+{
+    return phases[is_phase(phase) ? phase : BH_PHASE_NONE].text;
+}
+
+enum bh_phase bh_phase_parse(const char *text)
+{
+    for (size_t i = BH_PHASE_NONE + 1; i < BH_ARRAY_LEN(phases); i++) {
+        if (bh_streq(phases[i].text, text) || bh_streq(phases[i].timeout, text))
+            return (enum bh_phase)i;
+    }
+    return BH_PHASE_NONE;
+}

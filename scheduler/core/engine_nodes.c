@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The node machine. Owns node states, the counters behind them, and what of the graph is ready; decides nothing about
+ * retries or the end of the run.
+ *
+ *                 make_ready           bh_attempt_lease             bh_node_done
+ *      waiting ───────────────► ready ──────────────────► active ──────────────────► done
+ *         ▲  ◄─── reopen ──────  │  ▲                      │ │ │
+ *         │                      │  └──── make_ready ──────┘ │ │
+ *         │                      │        (another try)      │ │
+ *         │                      ├───── bh_node_fail ────────┘─┼─────────────────────► failed
+ *         │  waiting, ready ─────┼───── skip ──────────────────┼─────────────────────► skipped
+ *         │  waiting, ready ─────┴───── bh_node_cancel ────────┘─────────────────────► cancelled
+ *         └──────────────────────────── reopen ◄──────────────────── failed, skipped, cancelled
+ *
+ *   waiting    unmet > 0; nothing starts it but its last dependency, or the last of its group, ending
+ *   ready      every REQUIRED dependency is done, every other has ended; it is in the ready queue
+ *   active     `live` is its one live execution
+ *   done       for ever: no move leads out, so a node succeeds at most once
+ *   failed     reason; whoever REQUIREs it is skipped
+ *   skipped    blamed; reason INPUT_SKIPPED, or NONE where the failure budget kept it from starting
+ *   cancelled  the run was cancelled, ran out of time, or bulkhead died with it while nothing could start any more
+ * While the run is stopped (`stop` is not NONE) no node is waiting or ready.
+ */
+#include "scheduler/core/engine_priv.h"
+
+static bool has_ended(enum bh_node_state s)
+{
+    switch (s) {
+    case BH_NODE_DONE:
+    case BH_NODE_FAILED:
+    case BH_NODE_SKIPPED:
+    case BH_NODE_CANCELLED:
+        return true;
+    case BH_NODE_WAITING:
+    case BH_NODE_READY:
+    case BH_NODE_ACTIVE:
+        return false;
+    }
+    return false;
+}
+
+static bool is_met(const struct bh_engine *e, const struct bh_dep *dep)
+{
+    enum bh_node_state s = e->nodes[dep->node].pub.state;
+    return dep->kind == BH_DEP_REQUIRED ? s == BH_NODE_DONE : has_ended(s);
+}
+
+static size_t count_unmet(const struct bh_engine *e, size_t node)
+{
+    const struct bh_spec_node *s = &e->spec->nodes[node];
+    size_t n = s->group > 0 && e->group_open[s->group - 1] > 0;
+    for (size_t i = 0; i < s->n_deps; i++)
+        n += !is_met(e, &s->deps[i]);
+    return n;
+}
+
+/* How many of each group and stage have not ended: from scratch. */
+static void count_open(struct bh_engine *e)
+{
+    for (size_t k = 0; k < e->graph.n_stages; k++)
+        e->stage_open[k] = 0;
+    for (size_t n = 0; n < e->spec->n_nodes; n++) {
+        if (e->spec->nodes[n].stage >= 0)
+            e->stage_open[e->spec->nodes[n].stage] += !has_ended(e->nodes[n].pub.state);
+    }
+    for (size_t g = 0; g < e->spec->n_groups; g++) {
+        e->group_open[g] = 0;
+        for (size_t i = 0; i < e->spec->groups[g].n_nodes; i++)
+            e->group_open[g] += !has_ended(e->nodes[e->spec->groups[g].nodes[i]].pub.state);
+    }
+}
+
+void bh_nodes_init(struct bh_engine *e)
+{
+    const struct bh_spec *spec = e->spec;
+    bh_graph_init(&e->graph, spec);
+    bh_ready_init(&e->ready, spec);
+    e->nodes = bh_calloc(spec->n_nodes, sizeof(*e->nodes));
+    e->work = bh_calloc(spec->n_nodes, sizeof(*e->work));
+    e->group_open = bh_calloc(spec->n_groups, sizeof(*e->group_open));
+    e->stage_open = bh_calloc(e->graph.n_stages, sizeof(*e->stage_open));
+    for (size_t n = 0; n < spec->n_nodes; n++) {
+        e->nodes[n].pub.blamed = e->nodes[n].live = BH_NONE;
+        e->nodes[n].handled = spec->nodes[n].continue_on_failure || bh_graph_is_handled(&e->graph, n);
+    }
+    e->n_in[BH_NODE_WAITING] = spec->n_nodes;
+    count_open(e);
+    for (size_t n = 0; n < spec->n_nodes; n++)
+        e->nodes[n].unmet = count_unmet(e, n);
+}
+
+void bh_nodes_fini(struct bh_engine *e)
+{
+    bh_graph_fini(&e->graph);
+    bh_ready_fini(&e->ready);
+    bh_free(e->nodes);
+    bh_free(e->work);
+    bh_free(e->group_open);
+    bh_free(e->stage_open);
+}
+
+/* --- moving --- */
+
+static void make_ready(struct bh_engine *e, size_t node)
+{
+    bh_node_set_state(e, node, BH_NODE_READY);
+    bh_ready_add(&e->ready, node);
+}
+
+static void met_one(struct bh_engine *e, size_t node)
+{
+    struct bh_engine_node *n = &e->nodes[node];
+    if (n->pub.state == BH_NODE_WAITING && --n->unmet == 0)
+        make_ready(e, node);
+}
+
+/* The node has ended: so may have its stage, and groups that it is a member of. */
+static void leave(struct bh_engine *e, size_t node)
+{
+    const struct bh_csr *groups = &e->graph.member_of, *waiters = &e->graph.waiters;
+    int stage = e->spec->nodes[node].stage;
+    if (stage >= 0 && --e->stage_open[stage] == 0)
+        bh_boxes_stage_ended(e);
+    for (size_t i = groups->off[node]; i < groups->off[node + 1]; i++) {
+        size_t g = groups->items[i];
+        if (--e->group_open[g] > 0)
+            continue;
+        for (size_t w = waiters->off[g]; w < waiters->off[g + 1]; w++)
+            met_one(e, waiters->items[w]);
+    }
+}
+
+void bh_node_set_state(struct bh_engine *e, size_t node, enum bh_node_state to)
+{
+    struct bh_node *n = &e->nodes[node].pub;
+    enum bh_node_state from = n->state;
+    BH_ASSERT(bh_node_may_move(from, to));
+    e->n_in[from]--;
+    e->n_in[to]++;
+    n->state = to;
+    bh_changed_node(e, node);
+    if (has_ended(to))
+        leave(e, node);
+}
+
+static void skip(struct bh_engine *e, size_t node, enum bh_reason reason, size_t blamed)
+{
+    e->nodes[node].pub.reason = reason;
+    e->nodes[node].pub.blamed = blamed;
+    bh_node_set_state(e, node, BH_NODE_SKIPPED);
+}
+
+/*
+ * `node` has ended: whoever waits for it waits for one less, whoever required its success in vain is skipped, and so on
+ * from there. A stack instead of recursion: a chain may be as long as the document.
+ */
+static void tell_dependents(struct bh_engine *e, size_t node)
+{
+    size_t top = 0;
+    e->work[top++] = node;
+    while (top > 0) {
+        size_t n = e->work[--top];
+        const struct bh_node *ended = &e->nodes[n].pub;
+        size_t root = ended->state == BH_NODE_SKIPPED ? ended->blamed : n;
+        for (size_t i = e->graph.dependents.off[n]; i < e->graph.dependents.off[n + 1]; i++) {
+            size_t d = e->graph.dependents.items[i];
+            if (e->nodes[d].pub.state != BH_NODE_WAITING)
+                continue;
+            if (e->graph.kinds[i] == BH_DEP_REQUIRED && ended->state != BH_NODE_DONE) {
+                skip(e, d, BH_REASON_INPUT_SKIPPED, root);
+                e->work[top++] = d;
+            } else {
+                met_one(e, d);
+            }
+        }
+    }
+}
+
+void bh_nodes_start(struct bh_engine *e)
+{
+    for (size_t n = 0; n < e->spec->n_nodes; n++) {
+        if (e->nodes[n].unmet == 0)
+            make_ready(e, n);
+    }
+}
+
+void bh_node_again(struct bh_engine *e, size_t node)
+{
+    make_ready(e, node);
+}
+
+void bh_node_done(struct bh_engine *e, size_t node)
+{
+    bh_node_set_state(e, node, BH_NODE_DONE);
+    tell_dependents(e, node);
+}
+
+void bh_node_fail(struct bh_engine *e, size_t node, enum bh_reason reason, enum bh_phase phase)
+{
+    e->nodes[node].pub.reason = reason;
+    e->nodes[node].pub.phase = phase;
+    bh_node_set_state(e, node, BH_NODE_FAILED);
+    tell_dependents(e, node);
+}
+
+void bh_node_cancel(struct bh_engine *e, size_t node)
+{
+    bh_node_set_state(e, node, BH_NODE_CANCELLED);
+}
+
+static bool is_unstarted(const struct bh_engine *e, size_t node)
+{
+    enum bh_node_state s = e->nodes[node].pub.state;
+    return s == BH_NODE_WAITING || s == BH_NODE_READY;
+}
+
+/*
+ * In both, a group that closes on the way may make nodes ready that stand further on in the loop; they are closed when
+ * it gets there.
+ */
+void bh_nodes_close_cancelled(struct bh_engine *e)
+{
+    for (size_t n = 0; n < e->spec->n_nodes; n++) {
+        if (is_unstarted(e, n))
+            bh_node_cancel(e, n);
+    }
+    bh_ready_clear(&e->ready);
+}
+
+void bh_nodes_close_skipped(struct bh_engine *e, size_t blamed)
+{
+    for (size_t n = 0; n < e->spec->n_nodes; n++) {
+        if (is_unstarted(e, n))
+            skip(e, n, BH_REASON_NONE, blamed);
+    }
+    bh_ready_clear(&e->ready);
+}
+
+static void reopen(struct bh_engine *e, size_t node)
+{
+    struct bh_engine_node *n = &e->nodes[node];
+    bh_node_set_state(e, node, BH_NODE_WAITING);
+    n->pub.reason = BH_REASON_NONE;
+    n->pub.phase = BH_PHASE_NONE;
+    n->pub.blamed = BH_NONE;
+    n->retry = (struct bh_retry_state){0};
+}
+
+/*
+ * Nodes that were ready wait again as well where something that they wait for has been opened again. Who is active goes
+ * on: what it started with is what it was given.
+ */
+void bh_nodes_reopen(struct bh_engine *e)
+{
+    for (size_t n = 0; n < e->spec->n_nodes; n++) {
+        if (has_ended(e->nodes[n].pub.state) && e->nodes[n].pub.state != BH_NODE_DONE)
+            reopen(e, n);
+    }
+    count_open(e);
+    bh_ready_clear(&e->ready);
+    for (size_t n = 0; n < e->spec->n_nodes; n++) {
+        struct bh_engine_node *node = &e->nodes[n];
+        if (!is_unstarted(e, n))
+            continue;
+        node->unmet = count_unmet(e, n);
+        if (node->pub.state == BH_NODE_READY && node->unmet > 0)
+            reopen(e, n);
+        else if (node->pub.state == BH_NODE_READY)
+            bh_ready_add(&e->ready, n);
+        else if (node->unmet == 0)
+            make_ready(e, n);
+    }
+}

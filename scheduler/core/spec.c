@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a spec. Knows nothing of where it came from. */
+#include "scheduler/core/spec.h"
+
+#include "base/mem.h"
+
+void bh_spec_free(struct bh_spec *spec)
+{
+    if (!spec)
+        return;
+    for (size_t i = 0; spec->nodes && i < spec->n_nodes; i++) {
+        bh_free(spec->nodes[i].name);
+        bh_free(spec->nodes[i].deps);
+    }
+    for (size_t i = 0; spec->groups && i < spec->n_groups; i++)
+        bh_free(spec->groups[i].nodes);
+    for (size_t i = 0; spec->boxes && i < spec->n_boxes; i++)
+        bh_free(spec->boxes[i].id);
+    bh_free(spec->nodes);
+    bh_free(spec->groups);
+    bh_free(spec->boxes);
+    bh_free(spec);
+}
