@@ -21,6 +21,7 @@ struct bh_run_watch {
     void (*node)(void *arg, size_t agent, enum bh_node_state state, const struct bh_attempt *attempt,
                  const char *detail);
     void (*attempt)(void *arg, size_t agent, enum bh_attempt_state state);
+    void (*tick)(void *arg); /* four times a second, for what shows elapsed time */
     void (*ended)(void *arg, enum bh_run_status status);
 };
 

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bulkhead artifacts, get, provenance: what a run published. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "artifact-bus/cas.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+
+struct artifacts {
+    struct bh_artifact_row *rows;
+    size_t n;
+};
+
+static int artifacts_open(const struct bh_args *args, struct bh_cli_run *run, struct artifacts *a, struct bh_err **err)
+{
+    int rc = bh_cli_run_open(args, args->operands[0], run, err);
+    return rc == 0 ? bh_store_list_artifacts(run->store, run->id, &a->rows, &a->n, err) : rc;
+}
+
+static void artifacts_close(struct bh_cli_run *run, struct artifacts *a)
+{
+    bh_artifact_rows_free(a->rows, a->n);
+    bh_cli_run_close(run);
+}
+
+static int no_artifact(const struct artifacts *a, const struct bh_cli_run *run, const char *name, struct bh_err **err)
+{
+    BH_CLEANUP_FREE const char **names = bh_calloc(a->n + 1, sizeof(*names));
+    for (size_t i = 0; i < a->n; i++)
+        names[i] = a->rows[i].name;
+    const char *near = bh_nearest(name, names, a->n);
+    int rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "run '%s' has published no '%s'", run->id, name);
+    if (near)
+        bh_err_hint(err, "did you mean '%s'?", near);
+    else
+        bh_err_hint(err, "'bulkhead artifacts %s' lists what there is", run->id);
+    return rc;
+}
+
+static int find(const struct artifacts *a, const struct bh_cli_run *run, const char *name,
+                const struct bh_artifact_row **ret, struct bh_err **err)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        if (bh_streq(a->rows[i].name, name)) {
+            *ret = &a->rows[i];
+            return 0;
+        }
+    }
+    return no_artifact(a, run, name, err);
+}
+
+/* --- artifacts --- */
+
+static void print_json(const struct artifacts *a)
+{
+    BH_CLEANUP_VAL struct bh_val *list = bh_val_list();
+    for (size_t i = 0; i < a->n; i++) {
+        const struct bh_artifact_row *row = &a->rows[i];
+        bool source = !*row->agent;
+        struct bh_val *v = bh_val_add(list, bh_val_map());
+        bh_val_set_str(v, "name", row->name);
+        bh_val_set_str(v, "digest", row->digest);
+        bh_val_set_int(v, "size", row->size);
+        bh_val_set_str(v, "kind", row->kind);
+        bh_val_set_str(v, "agent", source ? NULL : row->agent);
+        bh_val_set(v, "attempt", source ? bh_val_null() : bh_val_int(row->attempt));
+        bh_val_set_str(v, "instance", source ? NULL : row->instance);
+        bh_val_set_str(v, "label", row->label);
+        bh_val_set_bool(v, "private", row->private_);
+        bh_cli_set_time(v, "published", row->published);
+    }
+    bh_cli_print_json(list);
+}
+
+static void print_text(const struct artifacts *a)
+{
+    static const char *const heads[] = {"NAME", "SIZE", "AGENT", "LABEL", "DIGEST"};
+    struct bh_table *table = bh_table_new(heads, BH_ARRAY_LEN(heads));
+    for (size_t i = 0; i < a->n; i++) {
+        char size[BH_UNIT_TEXT];
+        BH_CLEANUP_FREE char *digest = bh_strndup(a->rows[i].digest, 19);
+        const char *cells[] = {a->rows[i].name, bh_format_size(a->rows[i].size, size),
+                               *a->rows[i].agent ? a->rows[i].agent : "(source)", a->rows[i].label, digest};
+        bh_table_row(table, cells);
+    }
+    bh_table_print(table);
+}
+
+static int artifacts(const struct bh_args *args)
+{
+    struct bh_cli_run run;
+    struct artifacts a = {0};
+    struct bh_err *err = NULL;
+    int rc = artifacts_open(args, &run, &a, &err);
+    if (rc == 0 && bh_args_json(args))
+        print_json(&a);
+    else if (rc == 0)
+        print_text(&a);
+    artifacts_close(&run, &a);
+    return rc == 0 ? 0 : bh_cli_fail(args, err);
+}
+
+const struct bh_cmd bh_cmd_artifacts = {
+    .name = "artifacts",
+    .operands = "RUN",
+    .summary = "list what a run published",
+    .example = "bulkhead artifacts @latest",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = artifacts,
+};
+
+/* --- get --- */
+
+static int copy_bytes(int from, int to, struct bh_err **err)
+{
+    char buf[1 << 16];
+    for (;;) {
+        ssize_t n = read(from, buf, sizeof(buf));
+        if (n == 0)
+            return 0;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return bh_err_set(err, BH_E_IO, errno, "cannot read the content store");
+        if (bh_write_all(to, buf, (size_t)n) != 0)
+            return bh_err_set(err, BH_E_IO, errno, "cannot write");
+    }
+}
+
+/* Writes beside the target and renames, so that a half-written file never has the name; without --force an existing
+ * name is never replaced. */
+static int copy_out(int from, const char *to, bool force, mode_t mode, struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *tmp = bh_asprintf("%s.bulkhead-%ld", to, (long)getpid());
+    BH_CLEANUP_FD int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0)
+        return bh_err_set(err, BH_E_IO, errno, "cannot make '%s'", tmp);
+    int rc = copy_bytes(from, fd, err);
+    if (rc == 0 && renameat2(AT_FDCWD, tmp, AT_FDCWD, to, force ? 0 : RENAME_NOREPLACE) != 0) {
+        bool exists = errno == EEXIST;
+        rc = bh_err_set(err, exists ? BH_E_EXISTS : BH_E_IO, exists ? 0 : errno,
+                        exists ? "'%s' exists" : "cannot write '%s'", to);
+        if (exists)
+            bh_err_hint(err, "give another path with --to, or replace it with --force");
+    }
+    if (rc != 0)
+        (void)unlink(tmp);
+    return rc;
+}
+
+/* The target: --to PATH (a folder: the name goes into it), else the name's last segment in the current folder. */
+static char *target_path(const struct bh_args *args, const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    const char *last = slash ? slash + 1 : name;
+    const char *to = bh_args_get(args, "to");
+    struct stat st;
+    if (!to)
+        return bh_strdup(last);
+    if (stat(to, &st) == 0 && S_ISDIR(st.st_mode))
+        return bh_path_join(to, last);
+    return bh_strdup(to);
+}
+
+static int open_object(const struct bh_cli_run *run, const struct bh_artifact_row *row, int *ret_fd,
+                       struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *dir = bh_home_path(&run->home, "cas");
+    struct bh_cas *cas = NULL;
+    struct bh_digest digest;
+    if (bh_digest_parse(row->digest, &digest) != 0)
+        return bh_err_set(err, BH_E_STORE_CORRUPT, 0, "'%s' has an unreadable digest", row->name);
+    int rc = bh_cas_open(dir, dir, &cas, err);
+    if (rc == 0)
+        rc = bh_cas_verify(cas, &digest, err);
+    if (rc == 0)
+        rc = bh_cas_open_object(cas, &digest, ret_fd, err);
+    bh_cas_close(cas);
+    return rc;
+}
+
+static int get_one(const struct bh_args *args, const struct bh_cli_run *run, const struct artifacts *a,
+                   struct bh_err **err)
+{
+    const struct bh_artifact_row *row = NULL;
+    BH_CLEANUP_FD int from = -1;
+    int rc = find(a, run, args->operands[1], &row, err);
+    if (rc == 0)
+        rc = open_object(run, row, &from, err);
+    if (rc != 0)
+        return rc;
+    if (bh_streq(bh_args_get(args, "to"), "-"))
+        return fflush(stdout) == 0 ? copy_bytes(from, STDOUT_FILENO, err)
+                                   : bh_err_set(err, BH_E_IO, errno, "cannot write");
+    BH_CLEANUP_FREE char *to = target_path(args, row->name);
+    mode_t mode = bh_args_has(args, "exec") || (row->executable && !bh_streq(row->label, "tainted")) ? 0777 : 0666;
+    rc = copy_out(from, to, bh_args_has(args, "force"), mode, err);
+    if (rc == 0 && !bh_args_has(args, "quiet"))
+        fprintf(stderr, "%s: %s, %lld bytes, %s\n", to, row->label, (long long)row->size, row->digest);
+    return rc;
+}
+
+static int get(const struct bh_args *args)
+{
+    struct bh_cli_run run;
+    struct artifacts a = {0};
+    struct bh_err *err = NULL;
+    int rc = artifacts_open(args, &run, &a, &err);
+    if (rc == 0)
+        rc = get_one(args, &run, &a, &err);
+    artifacts_close(&run, &a);
+    return rc == 0 ? 0 : bh_cli_fail(args, err);
+}
+
+static const struct bh_opt get_opts[] = {
+    {"to", 0, BH_OPT_VALUE, "PATH", "where to; a folder, a file, or - for standard output"},
+    {"force", 0, BH_OPT_FLAG, NULL, "replace an existing file"},
+    {"exec", 0, BH_OPT_FLAG, NULL, "make it executable"},
+};
+
+const struct bh_cmd bh_cmd_get = {
+    .name = "get",
+    .operands = "RUN NAME",
+    .summary = "copy an artifact out of the content store",
+    .more = "Never replaces a file without --force, and says the artifact's label. The bytes are verified first.",
+    .example = "bulkhead get @latest scores.csv --to ./scores.csv",
+    .opts = get_opts,
+    .n_opts = BH_ARRAY_LEN(get_opts),
+    .min_operands = 2,
+    .max_operands = 2,
+    .run = get,
+};
+
+/* --- provenance --- */
+
+static void print_chain(const struct artifacts *a, const char *name, int depth, struct bh_val *seen);
+
+static void print_record(const struct artifacts *a, const struct bh_artifact_row *row, int depth, struct bh_val *seen)
+{
+    BH_CLEANUP_VAL struct bh_val *record = NULL;
+    if (bh_json_parse(row->provenance, strlen(row->provenance), &record, NULL) != 0)
+        return;
+    printf("%*s%s  %.19s  %s\n", depth * 2, "", row->name, row->digest, row->label);
+    if (!*row->agent) {
+        printf("%*s  source ", depth * 2, "");
+        bh_cli_print_escaped(bh_val_str_of(record, "source") ? bh_val_str_of(record, "source") : "");
+        putchar('\n');
+        return;
+    }
+    printf("%*s  made by %s, attempt %lld (%s) in box %s\n", depth * 2, "", row->agent, (long long)row->attempt,
+           row->instance, bh_val_str_of(record, "box"));
+    const char *command = bh_val_str_of(record, "command");
+    if (command)
+        printf("%*s  command %.19s\n", depth * 2, "", command);
+    const struct bh_val *files = bh_val_get(record, "files");
+    for (size_t i = 0; i < bh_val_len(files); i++)
+        printf("%*s  file %s %.19s\n", depth * 2, "", bh_val_str_of(bh_val_at(files, i), "path"),
+               bh_val_str_of(bh_val_at(files, i), "digest"));
+    const struct bh_val *inputs = bh_val_get(record, "inputs");
+    for (size_t i = 0; i < bh_val_len(inputs); i++)
+        print_chain(a, bh_val_str_of(bh_val_at(inputs, i), "name"), depth + 1, seen);
+}
+
+static void print_chain(const struct artifacts *a, const char *name, int depth, struct bh_val *seen)
+{
+    if (!name)
+        return;
+    if (bh_val_get(seen, name)) {
+        printf("%*s%s  (as above)\n", depth * 2, "", name);
+        return;
+    }
+    bh_val_set_bool(seen, name, true);
+    for (size_t i = 0; i < a->n; i++) {
+        if (bh_streq(a->rows[i].name, name))
+            print_record(a, &a->rows[i], depth, seen);
+    }
+}
+
+/* The record and those of everything it was made from, each once. */
+static void collect(const struct artifacts *a, const char *name, struct bh_val *into)
+{
+    if (!name || bh_val_get(into, name))
+        return;
+    for (size_t i = 0; i < a->n; i++) {
+        struct bh_val *record = NULL;
+        if (!bh_streq(a->rows[i].name, name))
+            continue;
+        if (bh_json_parse(a->rows[i].provenance, strlen(a->rows[i].provenance), &record, NULL) != 0)
+            continue;
+        bh_val_set(into, name, record);
+        const struct bh_val *inputs = bh_val_get(record, "inputs");
+        for (size_t k = 0; k < bh_val_len(inputs); k++)
+            collect(a, bh_val_str_of(bh_val_at(inputs, k), "name"), into);
+    }
+}
+
+static int provenance(const struct bh_args *args)
+{
+    struct bh_cli_run run;
+    struct artifacts a = {0};
+    struct bh_err *err = NULL;
+    const struct bh_artifact_row *row = NULL;
+    int rc = artifacts_open(args, &run, &a, &err);
+    if (rc == 0)
+        rc = find(&a, &run, args->operands[1], &row, &err);
+    BH_CLEANUP_VAL struct bh_val *seen = bh_val_map();
+    if (rc == 0 && bh_args_json(args)) {
+        collect(&a, row->name, seen);
+        BH_CLEANUP_VAL struct bh_val *list = bh_val_list();
+        for (size_t i = 0; i < bh_val_len(seen); i++)
+            bh_val_add(list, bh_val_copy(bh_val_at(seen, i)));
+        bh_cli_print_json(list);
+    } else if (rc == 0) {
+        print_chain(&a, row->name, 0, seen);
+    }
+    artifacts_close(&run, &a);
+    return rc == 0 ? 0 : bh_cli_fail(args, err);
+}
+
+const struct bh_cmd bh_cmd_provenance = {
+    .name = "provenance",
+    .operands = "RUN NAME",
+    .summary = "where an artifact came from, back to the inputs",
+    .more = "With -o json: a list, the artifact's own record first, then those of everything it was made from.",
+    .example = "bulkhead provenance @latest scores.csv",
+    .min_operands = 2,
+    .max_operands = 2,
+    .run = provenance,
+};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bulkhead doctor: what this host can do, found out by doing it. */
+#include <stdio.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "workers/box/box.h"
+
+struct report {
+    struct bh_val *checks;
+    size_t missing; /* required ones */
+};
+
+static void add(struct report *r, const char *name, bool ok, bool required, const char *found, const char *effect,
+                const char *remedy)
+{
+    struct bh_val *v = bh_val_add(r->checks, bh_val_map());
+    bh_val_set_str(v, "name", name);
+    bh_val_set_bool(v, "ok", ok);
+    bh_val_set_bool(v, "required", required);
+    bh_val_set_str(v, "found", found);
+    bh_val_set_str(v, "effect", ok ? NULL : effect);
+    bh_val_set_str(v, "remedy", ok ? NULL : remedy);
+    r->missing += !ok && required;
+}
+
+/* An error says itself what was found; the rest comes with the row. */
+static void add_error(struct report *r, const char *name, struct bh_err *err, const char *effect)
+{
+    const char *hint = bh_err_get_hint(err);
+    add(r, name, false, true, bh_err_message(err), effect, hint);
+    bh_err_free(err);
+}
+
+static void check_home(struct report *r, const struct bh_args *args, struct bh_home *home)
+{
+    struct bh_err *err = NULL;
+    if (bh_home_open(bh_args_get(args, "home"), true, home, &err) != 0) {
+        add_error(r, "state directory", err, "no run can be recorded");
+        return;
+    }
+    struct statvfs fs;
+    char size[BH_UNIT_TEXT];
+    bool known = statvfs(home->path, &fs) == 0;
+    int64_t left = known ? (int64_t)fs.f_bavail * (int64_t)fs.f_frsize : 0;
+    BH_CLEANUP_FREE char *found = bh_asprintf("%s, %s free", home->path, bh_format_size(left, size));
+    add(r, "state directory", known && left > INT64_C(1) << 28, false, found, "runs stop when the disk is full",
+        "free space, or choose another folder with --home");
+}
+
+static void check_store(struct report *r, const struct bh_home *home)
+{
+    struct bh_store *store = NULL;
+    struct bh_err *err = NULL;
+    if (bh_store_open(home, BH_STORE_WRITE, &store, &err) == 0)
+        add(r, "store", true, true, "opens", NULL, NULL);
+    else
+        add_error(r, "store", err, "no run can be recorded");
+    bh_store_close(store);
+}
+
+static void check_boxes(struct report *r, const struct bh_home *home)
+{
+    int sock = -1;
+    int64_t pid;
+    struct bh_err *err = NULL;
+    struct bh_box_probe *probes = NULL;
+    size_t n = 0;
+    int rc = bh_launcher_start(home->path, -1, &sock, &pid, &err);
+    if (rc == 0)
+        rc = bh_boxes_probe(sock, &probes, &n, &err);
+    if (rc != 0)
+        add_error(r, "boxes", err, "nothing can be isolated, so nothing runs");
+    for (size_t i = 0; i < n; i++)
+        add(r, probes[i].name, probes[i].ok, probes[i].required, probes[i].found, probes[i].effect, probes[i].remedy);
+    bh_box_probes_free(probes, n);
+    bh_close(sock);
+}
+
+static void check_user(struct report *r)
+{
+    BH_CLEANUP_FREE char *found = bh_asprintf("uid %ld", (long)geteuid());
+    add(r, "user", true, false, found, NULL, NULL);
+}
+
+static void print_text(const struct report *r)
+{
+    for (size_t i = 0; i < bh_val_len(r->checks); i++) {
+        const struct bh_val *v = bh_val_at(r->checks, i);
+        bool ok = bh_val_bool_of(v, "ok");
+        printf("%-8s %-32s ", ok ? "ok" : bh_val_bool_of(v, "required") ? "MISSING" : "note", bh_val_str_of(v, "name"));
+        bh_cli_print_escaped(bh_val_str_of(v, "found") ? bh_val_str_of(v, "found") : "");
+        putchar('\n');
+        if (!ok && bh_val_str_of(v, "effect"))
+            printf("         effect: %s\n", bh_val_str_of(v, "effect"));
+        if (!ok && bh_val_str_of(v, "remedy"))
+            printf("         remedy: %s\n", bh_val_str_of(v, "remedy"));
+    }
+    if (r->missing == 0)
+        printf("this host can run pipelines\n");
+}
+
+static int doctor(const struct bh_args *args)
+{
+    BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
+    struct report r = {.checks = bh_val_set(v, "checks", bh_val_list())};
+    struct bh_home home = {.dirfd = -1};
+    check_user(&r);
+    check_home(&r, args, &home);
+    if (home.path)
+        check_boxes(&r, &home); /* before the store: the launcher comes before any database */
+    if (home.path)
+        check_store(&r, &home);
+    bh_home_close(&home);
+    bh_val_set_bool(v, "ok", r.missing == 0);
+    if (bh_args_json(args))
+        bh_cli_print_json(v);
+    else
+        print_text(&r);
+    return r.missing == 0 ? 0 : 7;
+}
+
+const struct bh_cmd bh_cmd_doctor = {
+    .name = "doctor",
+    .operands = "",
+    .summary = "find out by trying what this host can do, and what follows where it cannot",
+    .example = "bulkhead doctor",
+    .run = doctor,
+};

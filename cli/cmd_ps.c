@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bulkhead ps: the runs. */
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+
+static bool over(const struct bh_run_row *row)
+{
+    return bh_streq(row->status, "succeeded") || bh_streq(row->status, "failed") || bh_streq(row->status, "cancelled");
+}
+
+/* A run that nobody owns and that has not ended was left behind by a process that died. */
+static bool abandoned(const struct bh_cli_run *store, const struct bh_run_row *row)
+{
+    return !over(row) && !bh_home_run_is_owned(&store->home, row->run);
+}
+
+static void print_json(const struct bh_cli_run *store, const struct bh_run_row *rows, size_t n, bool all)
+{
+    BH_CLEANUP_VAL struct bh_val *list = bh_val_list();
+    for (size_t i = 0; i < n; i++) {
+        if (!all && over(&rows[i]))
+            continue;
+        struct bh_val *v = bh_val_add(list, bh_val_map());
+        bh_val_set_str(v, "run", rows[i].run);
+        bh_val_set_str(v, "name", rows[i].name);
+        bh_val_set_str(v, "status", rows[i].status);
+        bh_val_set_bool(v, "abandoned", abandoned(store, &rows[i]));
+        bh_cli_set_time(v, "created", rows[i].created);
+        bh_cli_set_time(v, "started", rows[i].started);
+        bh_cli_set_time(v, "ended", rows[i].ended);
+        bh_val_set_str(v, "file", rows[i].file);
+    }
+    bh_cli_print_json(list);
+}
+
+static void add_row(struct bh_table *table, const struct bh_cli_run *store, const struct bh_run_row *row)
+{
+    char created[BH_WALL_TEXT], took[BH_UNIT_TEXT] = "";
+    struct bh_wall end = row->ended.us ? row->ended : bh_wall_now();
+    bool stale = abandoned(store, row);
+    if (row->started.us && !stale)
+        bh_format_duration((end.us - row->started.us) * 1000, took);
+    bh_wall_format(row->created, created);
+    created[19] = '\0';
+    const char *cells[] = {row->run, row->name, stale ? "abandoned" : row->status, created, took};
+    bh_table_row(table, cells);
+}
+
+static void print_text(const struct bh_cli_run *store, const struct bh_run_row *rows, size_t n, bool all)
+{
+    static const char *const heads[] = {"RUN", "NAME", "STATUS", "CREATED (UTC)", "TOOK"};
+    struct bh_table *table = bh_table_new(heads, BH_ARRAY_LEN(heads));
+    size_t shown = 0, stale = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!all && over(&rows[i]))
+            continue;
+        shown++;
+        stale += abandoned(store, &rows[i]);
+        add_row(table, store, &rows[i]);
+    }
+    bh_table_print(table);
+    if (stale > 0)
+        fprintf(stderr, "abandoned: its process is gone; 'bulkhead run --resume RUN' goes on with it\n");
+    if (shown < n)
+        fprintf(stderr, "%zu ended run%s not shown: 'bulkhead ps --all'\n", n - shown, n - shown == 1 ? "" : "s");
+}
+
+static int ps(const struct bh_args *args)
+{
+    struct bh_cli_run store;
+    struct bh_err *err = NULL;
+    struct bh_run_row *rows = NULL;
+    size_t n = 0;
+    bool all = bh_args_has(args, "all");
+    int rc = bh_cli_store_open(args, &store, &err);
+    if (rc == -BH_E_NOT_FOUND) { /* no state yet: no runs */
+        bh_err_free(BH_TAKE(err));
+        rc = 0;
+    } else if (rc == 0) {
+        rc = bh_store_list_runs(store.store, &rows, &n, &err);
+    }
+    if (rc == 0 && bh_args_json(args))
+        print_json(&store, rows, n, all);
+    else if (rc == 0)
+        print_text(&store, rows, n, all);
+    bh_run_rows_free(rows, n);
+    bh_cli_run_close(&store);
+    return rc == 0 ? 0 : bh_cli_fail(args, err);
+}
+
+static const struct bh_opt opts[] = {
+    {"all", 0, BH_OPT_FLAG, NULL, "ended runs too"},
+};
+
+const struct bh_cmd bh_cmd_ps = {
+    .name = "ps",
+    .operands = "",
+    .summary = "list the runs",
+    .example = "bulkhead ps --all",
+    .opts = opts,
+    .n_opts = BH_ARRAY_LEN(opts),
+    .run = ps,
+};

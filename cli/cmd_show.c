@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bulkhead show: one run. */
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/run_facts.h"
+
+static void print_line(const char *key, const char *value)
+{
+    printf("%-9s ", key);
+    bh_cli_print_escaped(value ? value : "-");
+    putchar('\n');
+}
+
+static void print_head(const struct bh_cli_run *run)
+{
+    char created[BH_WALL_TEXT], took[BH_UNIT_TEXT];
+    print_line("run", run->id);
+    print_line("name", run->row.name);
+    print_line("status", bh_run_facts_abandoned(run)
+                             ? "running, but its process is gone: 'bulkhead run --resume' goes on"
+                             : run->row.status);
+    print_line("file", run->row.file);
+    print_line("created", bh_wall_format(run->row.created, created));
+    if (run->row.started.us && run->row.ended.us)
+        print_line("took", bh_format_duration((run->row.ended.us - run->row.started.us) * 1000, took));
+    if (run->row.params && !bh_streq(run->row.params, "{}"))
+        print_line("params", run->row.params);
+}
+
+static void add_attempt(struct bh_table *table, const struct bh_agent_row *agent, const struct bh_attempt_row *attempt,
+                        bool first)
+{
+    char took[BH_UNIT_TEXT] = "", number[BH_UNIT_TEXT], code[BH_UNIT_TEXT] = "";
+    snprintf(number, sizeof(number), "%lld/%lld", (long long)attempt->attempt, (long long)attempt->try_);
+    if (attempt->started.us && attempt->ended.us)
+        bh_format_duration((attempt->ended.us - attempt->started.us) * 1000, took);
+    if (attempt->exit_code >= 0)
+        snprintf(code, sizeof(code), "%lld", (long long)attempt->exit_code);
+    const char *cells[] = {first ? agent->name : "", first ? agent->stage : "", attempt->box, number,
+                           attempt->status,          attempt->reason,           code,         took};
+    bh_table_row(table, cells);
+}
+
+static void print_agents(const struct bh_run_facts *facts)
+{
+    static const char *const heads[] = {"AGENT", "STAGE", "BOX", "TRY", "STATUS", "REASON", "EXIT", "TOOK"};
+    struct bh_table *table = bh_table_new(heads, BH_ARRAY_LEN(heads));
+    for (size_t i = 0; i < facts->n_agents; i++) {
+        const struct bh_agent_row *agent = &facts->agents[i];
+        size_t n = 0;
+        const struct bh_attempt_row *attempts = bh_run_facts_attempts(facts, agent->name, &n);
+        for (size_t k = 0; k < n; k++)
+            add_attempt(table, agent, &attempts[k], k == 0);
+        if (n == 0) {
+            const char *cells[] = {agent->name, agent->stage, agent->box, "", agent->status, agent->reason, "", ""};
+            bh_table_row(table, cells);
+        }
+    }
+    bh_table_print(table);
+}
+
+static int show(const struct bh_args *args)
+{
+    struct bh_cli_run run;
+    struct bh_run_facts facts = {0};
+    struct bh_err *err = NULL;
+    int rc = bh_cli_run_open(args, args->operands[0], &run, &err);
+    if (rc == 0)
+        rc = bh_run_facts_read(&run, &facts, &err);
+    if (rc == 0 && bh_args_json(args)) {
+        BH_CLEANUP_VAL struct bh_val *v = bh_run_facts_to_val(&run, &facts);
+        bh_cli_print_json(v);
+    } else if (rc == 0) {
+        print_head(&run);
+        putchar('\n');
+        print_agents(&facts);
+    }
+    bh_run_facts_fini(&facts);
+    bh_cli_run_close(&run);
+    return rc == 0 ? 0 : bh_cli_fail(args, err);
+}
+
+const struct bh_cmd bh_cmd_show = {
+    .name = "show",
+    .operands = "RUN",
+    .summary = "one run: its agents, attempts, endings",
+    .example = "bulkhead show @latest -o json",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = show,
+};

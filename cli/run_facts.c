@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads rows, makes the `show` object of the contract: every field present, null where it has no value. */
+#include "cli/run_facts.h"
+
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+static void index_attempts(struct bh_run_facts *facts)
+{
+    facts->first = bh_map_new(NULL);
+    for (size_t i = 0; i < facts->n_attempts; i++) {
+        if (!bh_map_has(facts->first, facts->attempts[i].agent))
+            bh_map_put(facts->first, facts->attempts[i].agent, (void *)(uintptr_t)(i + 1));
+    }
+}
+
+int bh_run_facts_read(const struct bh_cli_run *run, struct bh_run_facts *ret, struct bh_err **err)
+{
+    int rc = bh_store_list_agents(run->store, run->id, &ret->agents, &ret->n_agents, err);
+    if (rc == 0)
+        rc = bh_store_list_attempts(run->store, run->id, &ret->attempts, &ret->n_attempts, err);
+    index_attempts(ret);
+    return rc;
+}
+
+void bh_run_facts_fini(struct bh_run_facts *facts)
+{
+    bh_agent_rows_free(facts->agents, facts->n_agents);
+    bh_attempt_rows_free(facts->attempts, facts->n_attempts);
+    bh_map_free(facts->first);
+    *facts = (struct bh_run_facts){0};
+}
+
+const struct bh_attempt_row *bh_run_facts_attempts(const struct bh_run_facts *facts, const char *agent, size_t *ret_n)
+{
+    size_t at = (uintptr_t)bh_map_get(facts->first, agent), n = 0;
+    *ret_n = 0;
+    if (at == 0)
+        return NULL;
+    while (at - 1 + n < facts->n_attempts && bh_streq(facts->attempts[at - 1 + n].agent, agent))
+        n++;
+    *ret_n = n;
+    return &facts->attempts[at - 1];
+}
+
+bool bh_run_facts_abandoned(const struct bh_cli_run *run)
+{
+    const char *s = run->row.status;
+    bool over = bh_streq(s, "succeeded") || bh_streq(s, "failed") || bh_streq(s, "cancelled");
+    return !over && !bh_home_run_is_owned(&run->home, run->id);
+}
+
+static const char *const usage_keys[] = {"cpu_ms",   "max_rss_bytes", "disk_bytes", "box_ms",
+                                         "requests", "tokens_in",     "tokens_out"};
+
+static struct bh_val *usage_to_val(const char *json)
+{
+    BH_CLEANUP_VAL struct bh_val *have = NULL;
+    struct bh_val *v = bh_val_map();
+    if (json)
+        (void)!bh_json_parse(json, strlen(json), &have, NULL);
+    for (size_t i = 0; i < BH_ARRAY_LEN(usage_keys); i++) {
+        const struct bh_val *one = bh_val_get(have, usage_keys[i]);
+        bh_val_set(v, usage_keys[i], one ? bh_val_copy(one) : bh_val_null());
+    }
+    return v;
+}
+
+/* Totals count every execution, also those that failed. */
+static void add_usage(struct bh_val *total, const struct bh_val *usage)
+{
+    for (size_t i = 0; i < BH_ARRAY_LEN(usage_keys); i++) {
+        const struct bh_val *one = bh_val_get(usage, usage_keys[i]), *sum = bh_val_get(total, usage_keys[i]);
+        if (bh_val_type(one) != BH_VAL_INT)
+            continue;
+        bool rss = bh_streq(usage_keys[i], "max_rss_bytes");
+        int64_t a = bh_val_get_int(sum), b = bh_val_get_int(one);
+        bh_val_set_int(total, usage_keys[i], rss ? (a > b ? a : b) : a + b);
+    }
+}
+
+static struct bh_val *attempt_to_val(const struct bh_attempt_row *row)
+{
+    struct bh_val *v = bh_val_map();
+    bh_val_set_int(v, "attempt", row->attempt);
+    bh_val_set_int(v, "try", row->try_);
+    bh_val_set_str(v, "instance", row->instance);
+    bh_val_set_str(v, "status", row->status);
+    bh_val_set_str(v, "reason", row->reason);
+    bh_val_set_str(v, "detail", row->detail);
+    bh_val_set(v, "exit_code", row->exit_code >= 0 ? bh_val_int(row->exit_code) : bh_val_null());
+    bh_val_set(v, "signal", row->signal > 0 ? bh_val_int(row->signal) : bh_val_null());
+    bh_cli_set_time(v, "started", row->started);
+    bh_cli_set_time(v, "ended", row->ended);
+    bool timed = row->started.us && row->ended.us;
+    bh_val_set(v, "duration_ms", timed ? bh_val_int((row->ended.us - row->started.us) / 1000) : bh_val_null());
+    bh_val_set_str(v, "box", row->box);
+    bh_val_set_bool(v, "selected", row->selected);
+    bh_val_set_str(v, "kept_box", row->kept_box);
+    bh_val_set(v, "usage", usage_to_val(row->usage));
+    return v;
+}
+
+static struct bh_val *agent_to_val(const struct bh_run_facts *facts, const struct bh_agent_row *row,
+                                   struct bh_val *total)
+{
+    struct bh_val *v = bh_val_map();
+    bh_val_set_str(v, "name", row->name);
+    bh_val_set_str(v, "stage", *row->stage ? row->stage : NULL);
+    bh_val_set_str(v, "topology", row->topology);
+    bh_val_set_str(v, "box", row->box);
+    bh_val_set_str(v, "status", row->status);
+    bh_val_set_str(v, "reason", row->reason);
+    bh_val_set_str(v, "label", row->label);
+    bh_val_set(v, "item", bh_val_null());
+    bh_val_set(v, "round", bh_val_null());
+    struct bh_val *list = bh_val_set(v, "attempts", bh_val_list());
+    size_t n = 0;
+    const struct bh_attempt_row *attempts = bh_run_facts_attempts(facts, row->name, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct bh_val *added = bh_val_add(list, attempt_to_val(&attempts[i]));
+        add_usage(total, bh_val_get(added, "usage"));
+    }
+    return v;
+}
+
+static struct bh_val *parsed(const char *json)
+{
+    struct bh_val *v = NULL;
+    if (!json || bh_json_parse(json, strlen(json), &v, NULL) != 0)
+        return bh_val_null();
+    return v;
+}
+
+struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run, const struct bh_run_facts *facts)
+{
+    struct bh_val *v = bh_val_map();
+    struct bh_val *total = usage_to_val(NULL);
+    struct bh_val *agents = bh_val_list();
+    for (size_t i = 0; i < facts->n_agents; i++)
+        bh_val_add(agents, agent_to_val(facts, &facts->agents[i], total));
+    bh_val_set_str(v, "run", run->id);
+    bh_val_set_str(v, "name", run->row.name);
+    bh_val_set_str(v, "status", run->row.status);
+    bh_val_set_bool(v, "abandoned", bh_run_facts_abandoned(run));
+    bh_val_set_str(v, "file", run->row.file);
+    bh_cli_set_time(v, "created", run->row.created);
+    bh_cli_set_time(v, "started", run->row.started);
+    bh_cli_set_time(v, "ended", run->row.ended);
+    bh_val_set(v, "params", parsed(run->row.params));
+    bh_val_set(v, "usage", total);
+    bh_val_set(v, "agents", agents);
+    bh_val_set(v, "failure", parsed(run->row.failure));
+    return v;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the store knows of one run, in memory, and the object that `show -o json` prints; `show` and `explain` render
+ * it. */
+#pragma once
+
+#include "cli/common.h"
+
+struct bh_run_facts {
+    struct bh_agent_row *agents;
+    size_t n_agents;
+    struct bh_attempt_row *attempts;
+    size_t n_attempts;
+    struct bh_map *first; /* agent → index of its first attempt, plus 1 */
+};
+int bh_run_facts_read(const struct bh_cli_run *run, struct bh_run_facts *ret, struct bh_err **err) BH_MUST_CHECK;
+void bh_run_facts_fini(struct bh_run_facts *facts);
+/* Attempts of one agent are consecutive; *ret_n 0 where there is none. */
+const struct bh_attempt_row *bh_run_facts_attempts(const struct bh_run_facts *facts, const char *agent, size_t *ret_n);
+struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run,
+                                   const struct bh_run_facts *facts); /* the caller owns it */
+/* No process owns it and it has not ended. */
+bool bh_run_facts_abandoned(const struct bh_cli_run *run);

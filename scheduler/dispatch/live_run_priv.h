@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a live run, shared by the files live_run*.c and nobody else. */
+#pragma once
+
+#include "base/map.h"
+#include "scheduler/dispatch/live_run.h"
+
+struct bh_pending_event {
+    enum bh_event_kind kind;
+    struct bh_wall at;
+    char *payload;
+};
+
+struct bh_dirty { /* indices, each once */
+    size_t *items;
+    size_t len, cap;
+    bool *marked;
+    size_t n_marked;
+};
+
+struct bh_live_run {
+    struct bh_store *store;
+    struct bh_run_id id;
+    char *name, *file, *document;
+    struct bh_wall created, started, ended;
+    struct bh_pipeline *pipeline;
+    struct bh_plan *plan;
+    struct bh_spec *spec;
+    struct bh_engine *engine;
+    struct bh_registry *registry;
+    struct bh_val *submission;
+    struct bh_map *facts; /* instance → payload of its end */
+    struct bh_pending_event *pending;
+    size_t n_pending, cap_pending;
+    struct bh_dirty nodes, attempts;
+    bool run_dirty;
+    size_t artifacts_stored;   /* how many of the registry are durable */
+    struct bh_effects effects; /* of everything applied */
+    size_t effects_durable;    /* how many of them may be carried out */
+    struct bh_live_run_watch watch;
+};
+
+/* live_run.c */
+void bh_live_run_remember(struct bh_live_run *run, const struct bh_event *event, const struct bh_val *payload);
+void bh_live_run_absorb(struct bh_live_run *run, struct bh_effects *effects, struct bh_wall now);
+char *bh_live_run_json(const struct bh_val *v); /* the caller owns it */
+
+/* live_run_commit.c */
+struct bh_val *bh_live_run_params(const struct bh_plan *plan);
+void bh_live_run_mark(struct bh_dirty *d, size_t i);
+void bh_live_run_unmark(struct bh_dirty *d); /* all of them */
+/* Makes the run itself durable: its row, its agents, its sources. */
+int bh_live_run_commit_new(struct bh_live_run *run, struct bh_err **err) BH_MUST_CHECK;

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Turns engine state into rows; decides nothing. */
+#include "scheduler/dispatch/run_rows.h"
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+static char *text(const char *s)
+{
+    return (char *)(uintptr_t)s; /* rows borrow on the way into the store: bh_store_commit only reads them */
+}
+
+static const char *stage_name(const struct bh_plan *plan, int stage)
+{
+    return stage >= 0 ? plan->pipeline->stages[stage].name.s : "";
+}
+
+static const char *node_reason(const struct bh_plan *plan, const struct bh_node *node)
+{
+    if (node->state == BH_NODE_FAILED)
+        return bh_reason_text(node->reason, node->phase);
+    if (node->state == BH_NODE_SKIPPED && node->blamed != SIZE_MAX)
+        return plan->agents[node->blamed].name;
+    return NULL;
+}
+
+struct bh_agent_row bh_row_of_node(const char *run, const struct bh_plan *plan, const struct bh_engine *engine,
+                                   size_t i)
+{
+    const struct bh_plan_agent *agent = &plan->agents[i];
+    const struct bh_node *node = bh_engine_node(engine, i);
+    return (struct bh_agent_row){
+        .run = text(run),
+        .name = text(agent->name),
+        .stage = text(stage_name(plan, agent->stage)),
+        .topology = text(bh_topology_text(agent->topology)),
+        .box = text(plan->boxes[agent->box].id),
+        .status = text(bh_node_state_text(node->state)),
+        .label = text(agent->label == BH_TAINTED ? "tainted" : "trusted"),
+        .reason = text(node_reason(plan, node)),
+        .position = (int64_t)i,
+    };
+}
+
+struct bh_attempt_row bh_row_of_attempt(const char *run, const struct bh_plan *plan, const struct bh_attempt *attempt,
+                                        const struct bh_attempt_facts *facts, char **scratch)
+{
+    const struct bh_plan_agent *agent = &plan->agents[attempt->node];
+    const struct bh_val *ended = facts->ended;
+    const struct bh_val *usage = bh_val_get(ended, "usage");
+    *scratch = NULL;
+    if (usage) {
+        struct bh_buf json = BH_BUF_INIT;
+        bh_json_format(usage, &json);
+        *scratch = bh_buf_take(&json);
+    }
+    int64_t started = bh_val_int_of(ended, "started");
+    return (struct bh_attempt_row){
+        .run = text(run),
+        .agent = text(agent->name),
+        .instance = text(attempt->instance.s),
+        .status = text(bh_attempt_state_text(attempt->state)),
+        .reason = attempt->reason == BH_REASON_NONE ? NULL : text(bh_reason_text(attempt->reason, attempt->phase)),
+        .detail = text(bh_val_str_of(ended, "detail")),
+        .box = text(plan->boxes[agent->box].id),
+        .attempt = attempt->attempt,
+        .try_ = attempt->try_,
+        .epoch = attempt->epoch,
+        .exit_code = ended && bh_val_get(ended, "exit_code") ? bh_val_int_of(ended, "exit_code") : -1,
+        .signal = bh_val_int_of(ended, "signal"),
+        .created = attempt->created,
+        .started = started ? (struct bh_wall){started} : attempt->started,
+        .ended = attempt->ended,
+        .selected = attempt->state == BH_ATTEMPT_SUCCEEDED,
+        .usage = *scratch,
+        .kept_box = text(bh_val_str_of(ended, "kept_box")),
+    };
+}
+
+struct bh_artifact_row bh_row_of_artifact(const char *run, const struct bh_artifact *artifact, char *digest_text)
+{
+    return (struct bh_artifact_row){
+        .run = text(run),
+        .name = text(artifact->name),
+        .digest = bh_digest_format(&artifact->object.digest, digest_text),
+        .kind = text("file"),
+        .agent = text(artifact->agent),
+        .instance = text(artifact->instance),
+        .label = text(artifact->tainted ? "tainted" : "trusted"),
+        .provenance = text(artifact->provenance),
+        .size = artifact->object.size,
+        .attempt = artifact->attempt,
+        .executable = artifact->object.executable,
+        .private_ = artifact->private_,
+        .published = artifact->published,
+    };
+}
+
+struct bh_val *bh_failure_of_run(const struct bh_plan *plan, const struct bh_engine *engine, const struct bh_val *ended)
+{
+    size_t node = 0;
+    enum bh_reason reason = bh_engine_failure(engine, &node);
+    if (reason == BH_REASON_NONE)
+        return NULL;
+    bool known = node < plan->n_agents;
+    struct bh_val *v = bh_val_map();
+    bh_val_set_str(v, "agent", known ? plan->agents[node].name : NULL);
+    bh_val_set_str(v, "reason", bh_reason_text(reason, known ? bh_engine_node(engine, node)->phase : BH_PHASE_NONE));
+    bh_val_set_str(v, "detail", known ? bh_val_str_of(ended, "detail") : NULL);
+    bh_val_set_str(v, "remedy", bh_reason_info(reason)->remedy);
+    return v;
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One process that holds everything: the launcher is started first, before any thread exists (nng starts some), then
+ * the store is opened, then engine and worker meet on the bus. Teardown goes the other way; on every path the boxes are
+ * gone before this returns.
+ */
+#include "scheduler/run_local.h"
+
+#include <event2/event.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/random.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "scheduler/dispatch/dispatcher.h"
+#include "scheduler/dispatch/submission.h"
+#include "scheduler/sweep.h"
+#include "workers/box/box.h"
+#include "workers/worker.h"
+
+/* How long a run's dying owner is waited for: its launcher holds the lock until every box is gone. */
+#define OWNER_WAIT_NS (10 * BH_NS_PER_S)
+
+enum { TOKEN_BYTES = 16, N_SIGNALS = 3, MIN_SLOTS = 4, SLOTS_PER_CPU = 2, TICK_US = 250000 };
+
+struct session {
+    const struct bh_run_options *options;
+    struct bh_run_id id;
+    int lock, launcher;
+    struct bh_store *store;
+    struct bh_live_run *run;
+    struct event_base *loop;
+    struct bh_boxes *boxes;
+    struct bh_worker *worker;
+    struct bh_dispatcher *dispatcher;
+    struct event *signals[N_SIGNALS];
+    struct event *tick;
+    int signal; /* the first that came */
+    bool hard;  /* a second one came */
+    bool resumed;
+    struct bh_err *failed;
+};
+
+/* --- what the front end is told --- */
+
+static void on_node(void *arg, size_t node)
+{
+    struct session *s = arg;
+    const struct bh_engine *engine = bh_live_run_engine(s->run);
+    const struct bh_attempt *last = NULL;
+    for (size_t i = bh_engine_n_attempts(engine); i > 0 && !last; i--) {
+        if (bh_engine_attempt(engine, i - 1)->node == node)
+            last = bh_engine_attempt(engine, i - 1);
+    }
+    const struct bh_run_watch *watch = &s->options->watch;
+    if (watch->node)
+        watch->node(watch->arg, node, bh_engine_node(engine, node)->state, last,
+                    last ? bh_live_run_detail(s->run, last->instance) : NULL);
+}
+
+static void on_attempt(void *arg, size_t index)
+{
+    struct session *s = arg;
+    const struct bh_attempt *attempt = bh_engine_attempt(bh_live_run_engine(s->run), index);
+    const struct bh_run_watch *watch = &s->options->watch;
+    if (watch->attempt)
+        watch->attempt(watch->arg, attempt->node, attempt->state);
+}
+
+/* --- what happens while it runs --- */
+
+static void on_ended(void *arg, enum bh_run_status status BH_UNUSED)
+{
+    struct session *s = arg;
+    (void)event_base_loopbreak(s->loop);
+}
+
+static void on_failed(void *arg, struct bh_err *err)
+{
+    struct session *s = arg;
+    s->failed = err;
+    (void)event_base_loopbreak(s->loop);
+}
+
+static void on_signal(evutil_socket_t number, short what BH_UNUSED, void *arg)
+{
+    struct session *s = arg;
+    if (s->signal != 0) {
+        s->hard = true;
+        (void)event_base_loopbreak(s->loop);
+        return;
+    }
+    s->signal = (int)number;
+    struct bh_val *extra = bh_val_map();
+    bh_val_set_int(extra, "signal", (int64_t)number);
+    struct bh_event event = {.kind = BH_EV_CANCEL};
+    bh_dispatcher_feed(s->dispatcher, &event, extra);
+}
+
+static void on_tick(evutil_socket_t fd BH_UNUSED, short what BH_UNUSED, void *arg)
+{
+    struct session *s = arg;
+    s->options->watch.tick(s->options->watch.arg);
+}
+
+static int start_tick(struct session *s, struct bh_err **err)
+{
+    struct timeval every = {.tv_usec = TICK_US};
+    if (!s->options->watch.tick)
+        return 0;
+    s->tick = event_new(s->loop, -1, EV_PERSIST, on_tick, s);
+    if (!s->tick || event_add(s->tick, &every) != 0)
+        return bh_err_set(err, BH_E_INTERNAL, 0, "cannot start a timer");
+    return 0;
+}
+
+static bool ignored(int number)
+{
+    struct sigaction old;
+    return sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN;
+}
+
+static int watch_signals(struct session *s, struct bh_err **err)
+{
+    static const int numbers[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        if (numbers[i] == SIGHUP && ignored(SIGHUP))
+            continue;
+        s->signals[i] = evsignal_new(s->loop, numbers[i], on_signal, s);
+        if (!s->signals[i] || event_add(s->signals[i], NULL) != 0)
+            return bh_err_set(err, BH_E_INTERNAL, 0, "cannot watch signals");
+    }
+    return 0;
+}
+
+/* --- setting up --- */
+
+static int slots(const struct session *s)
+{
+    int64_t asked =
+        s->options->max_parallel > 0 ? s->options->max_parallel : bh_live_run_plan(s->run)->pipeline->max_parallel;
+    cpu_set_t cpus;
+    int n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+    int held = n * SLOTS_PER_CPU > MIN_SLOTS ? n * SLOTS_PER_CPU : MIN_SLOTS;
+    return asked > 0 ? (int)(asked < 1000 ? asked : 1000) : held;
+}
+
+static int make_token(char *hex, struct bh_err **err)
+{
+    unsigned char bytes[TOKEN_BYTES];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return bh_err_set(err, BH_E_HOST, errno, "cannot get random bytes");
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+static int make_folders(const struct session *s, struct bh_err **err)
+{
+    static const char *const names[] = {"logs", "boxes", "layers", "tmp"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
+        BH_CLEANUP_FREE char *path = bh_home_run_path(s->options->home, s->id.s, names[i]);
+        int rc = bh_mkdir_p(path, 0700, err);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Takes the run, starts the launcher, opens the store: in this order, see above. */
+static int take(struct session *s, struct bh_err **err)
+{
+    const struct bh_home *home = s->options->home;
+    int64_t pid;
+    int rc = bh_home_own_run(home, s->id.s, OWNER_WAIT_NS, &s->lock, err);
+    if (rc == 0)
+        rc = bh_launcher_start(home->path, s->lock, &s->launcher, &pid, err);
+    if (rc == 0)
+        rc = bh_store_open(home, BH_STORE_WRITE, &s->store, err);
+    if (rc == 0)
+        rc = make_folders(s, err);
+    return rc;
+}
+
+static int meet(struct session *s, struct bh_err **err)
+{
+    char token[2 * TOKEN_BYTES + 1];
+    BH_CLEANUP_FREE char *url = bh_asprintf("inproc://bulkhead-%s", s->id.s);
+    struct bh_worker_options worker = {.home = s->options->home->path, .url = url, .token = token, .slots = slots(s)};
+    struct bh_dispatcher_owner owner = {.arg = s, .ended = on_ended, .failed = on_failed};
+    int rc = make_token(token, err);
+    if (rc == 0)
+        rc = bh_dispatcher_new(s->loop, s->run, url, token, owner, &s->dispatcher, err);
+    if (rc == 0)
+        rc = bh_boxes_ns_new(s->loop, BH_TAKE_FD(s->launcher), s->options->home->path, &s->boxes, err);
+    if (rc == 0)
+        rc = bh_worker_new(s->loop, s->boxes, &worker, &s->worker, err);
+    return rc;
+}
+
+static void begin(struct session *s)
+{
+    struct bh_event first = {.kind = s->resumed ? BH_EV_OWNER : BH_EV_START};
+    enum bh_run_status status = bh_engine_status(bh_live_run_engine(s->run));
+    bool retry = status == BH_RUN_FAILED || status == BH_RUN_CANCELLED;
+    bool fresh = status == BH_RUN_QUEUED;
+    bh_dispatcher_feed(s->dispatcher, &first, NULL);
+    if (s->resumed && fresh) {
+        struct bh_event start = {.kind = BH_EV_START};
+        bh_dispatcher_feed(s->dispatcher, &start, NULL);
+    }
+    if (retry) {
+        struct bh_event again = {.kind = BH_EV_RETRY_FAILED};
+        bh_dispatcher_feed(s->dispatcher, &again, NULL);
+    }
+}
+
+static int drive(struct session *s, struct bh_err **err)
+{
+    struct bh_live_run_watch watch = {.arg = s, .node = on_node, .attempt = on_attempt};
+    s->loop = event_base_new();
+    if (!s->loop)
+        return bh_err_set(err, BH_E_INTERNAL, 0, "cannot make an event loop");
+    bh_live_run_watch(s->run, watch);
+    int rc = watch_signals(s, err);
+    if (rc == 0)
+        rc = meet(s, err);
+    if (rc == 0)
+        rc = start_tick(s, err);
+    if (rc != 0)
+        return rc;
+    if (s->options->watch.started)
+        s->options->watch.started(s->options->watch.arg, s->id.s, bh_live_run_plan(s->run));
+    begin(s);
+    if (!s->failed)
+        (void)event_base_dispatch(s->loop);
+    return 0;
+}
+
+/* --- tearing down --- */
+
+static void stop_work(struct session *s)
+{
+    bh_worker_free(s->worker);
+    s->worker = NULL;
+    if (s->boxes)
+        s->boxes->ops->close(s->boxes);
+    s->boxes = NULL;
+}
+
+static void session_fini(struct session *s)
+{
+    stop_work(s);
+    bh_dispatcher_free(s->dispatcher);
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        if (s->signals[i])
+            event_free(s->signals[i]);
+    }
+    if (s->tick)
+        event_free(s->tick);
+    if (s->loop)
+        event_base_free(s->loop);
+    bh_live_run_free(s->run);
+    bh_store_close(s->store);
+    bh_close(s->launcher);
+    bh_close(s->lock);
+    bh_err_free(s->failed);
+}
+
+static int finish(struct session *s, struct bh_run_outcome *ret, struct bh_err **err)
+{
+    stop_work(s);
+    if (s->failed) {
+        *err = BH_TAKE(s->failed);
+        return bh_err_wrap(err, -BH_E_IO, "run '%s' cannot go on", s->id.s);
+    }
+    int rc = s->hard ? bh_dispatcher_abandon(s->dispatcher, err) : 0;
+    if (rc != 0)
+        return rc;
+    const struct bh_engine *engine = bh_live_run_engine(s->run);
+    *ret = (struct bh_run_outcome){.run = s->id,
+                                   .status = bh_engine_status(engine),
+                                   .reason = bh_engine_failure(engine, NULL),
+                                   .signal = s->signal};
+    bh_sweep_ended_run(s->options->home, s->id.s, ret->status == BH_RUN_SUCCEEDED);
+    if (s->options->watch.ended)
+        s->options->watch.ended(s->options->watch.arg, ret->status);
+    return 0;
+}
+
+/* --- the two entries --- */
+
+static int add_error(struct bh_errlist *errors, int rc, struct bh_err *err)
+{
+    if (err)
+        bh_errlist_add(errors, err);
+    return rc;
+}
+
+static struct bh_val *options_to_val(const struct bh_run_options *options)
+{
+    struct bh_val *v = bh_val_map();
+    bh_val_set_int(v, "max_parallel", options->max_parallel);
+    bh_val_set_bool(v, "keep_going", options->keep_going);
+    struct bh_val *only = bh_val_set(v, "only", bh_val_list());
+    for (const char *const *name = options->only; name && *name; name++)
+        bh_val_add(only, bh_val_str(*name));
+    return v;
+}
+
+static int submit(struct session *s, const struct bh_plan *plan, struct bh_val **ret, struct bh_errlist *errors)
+{
+    const struct bh_run_options *o = s->options;
+    BH_CLEANUP_FREE char *dir = bh_home_path(o->home, "cas");
+    BH_CLEANUP_FREE char *tmp = bh_home_run_path(o->home, s->id.s, "tmp");
+    struct bh_cas *cas = NULL;
+    struct bh_err *err = NULL;
+    int rc = bh_cas_open(dir, tmp, &cas, &err);
+    if (rc != 0)
+        return add_error(errors, rc, err);
+    rc = bh_submission_make(plan, o->file, o->sources, o->n_sources, true, cas, ret, errors);
+    if (rc == 0)
+        rc = add_error(errors, bh_cas_sync(cas, &err), err);
+    bh_cas_close(cas);
+    if (rc == 0)
+        bh_val_set(*ret, "options", options_to_val(o));
+    return rc;
+}
+
+/* Takes pipeline and plan. */
+static int run_planned(struct session *s, struct bh_pipeline *pipeline, struct bh_plan *plan,
+                       struct bh_run_outcome *ret, struct bh_errlist *errors)
+{
+    struct bh_err *err = NULL;
+    BH_CLEANUP_PIPELINE struct bh_pipeline *own_pipeline = pipeline;
+    BH_CLEANUP_PLAN struct bh_plan *own_plan = plan;
+    BH_CLEANUP_VAL struct bh_val *submission = NULL;
+    int rc = take(s, &err);
+    if (rc != 0)
+        return add_error(errors, rc, err);
+    rc = submit(s, plan, &submission, errors);
+    if (rc != 0)
+        return rc;
+    struct bh_live_run_new what = {
+        .home = s->options->home,
+        .store = s->store,
+        .run = s->id,
+        .file = s->options->file,
+        .pipeline = BH_TAKE(own_pipeline),
+        .plan = BH_TAKE(own_plan),
+        .text = s->options->text,
+        .text_len = s->options->text_len,
+        .submission = BH_TAKE(submission),
+    };
+    rc = bh_live_run_create(&what, &s->run, &err);
+    if (rc == 0)
+        rc = drive(s, &err);
+    if (rc == 0)
+        rc = finish(s, ret, &err);
+    return add_error(errors, rc, err);
+}
+
+static int plan_document(const struct bh_run_options *o, struct bh_pipeline **ret_pipeline, struct bh_plan **ret_plan,
+                         struct bh_errlist *errors)
+{
+    BH_CLEANUP_PIPELINE struct bh_pipeline *pipeline = NULL;
+    BH_CLEANUP_PLAN struct bh_plan *plan = NULL;
+    struct bh_plan_options options = {.params = o->params, .n_params = o->n_params};
+    int rc = bh_pipeline_load(o->file, o->text, o->text_len, &pipeline, errors);
+    if (rc == 0)
+        rc = bh_plan_make(pipeline, &options, &plan, errors);
+    if (rc == 0)
+        rc = bh_plan_check_supported(plan, errors);
+    if (rc == 0)
+        rc = bh_submission_make(plan, o->file, o->sources, o->n_sources, true, NULL, NULL, errors);
+    if (rc == 0) {
+        *ret_pipeline = BH_TAKE(pipeline);
+        *ret_plan = BH_TAKE(plan);
+    }
+    return rc;
+}
+
+int bh_run_new(const struct bh_run_options *options, struct bh_run_outcome *ret, struct bh_errlist *errors)
+{
+    struct bh_pipeline *pipeline = NULL;
+    struct bh_plan *plan = NULL;
+    int rc = plan_document(options, &pipeline, &plan, errors);
+    if (rc != 0)
+        return rc;
+    struct session s = {.options = options, .id = bh_run_id_new(), .lock = -1, .launcher = -1};
+    rc = run_planned(&s, pipeline, plan, ret, errors);
+    bool recorded = s.run != NULL;
+    session_fini(&s);
+    if (!recorded)
+        bh_sweep_unrecorded_run(options->home, s.id.s);
+    return rc;
+}
+
+static int check_same_document(const struct session *s, struct bh_err **err)
+{
+    const struct bh_run_options *o = s->options;
+    const char *have = bh_live_run_document(s->run);
+    if (!o->text || (strlen(have) == o->text_len && memcmp(have, o->text, o->text_len) == 0))
+        return 0;
+    int rc = bh_err_set(err, BH_E_USAGE, 0, "'%s' differs from the document of run '%s'", o->file, s->id.s);
+    bh_err_hint(err, "leave the file out to go on with the run as it was submitted, or start a new run");
+    return rc;
+}
+
+static int reclaim(const struct session *s, struct bh_err **err)
+{
+    const struct bh_plan *plan = bh_live_run_plan(s->run);
+    BH_CLEANUP_FREE char *dir = bh_home_run_path(s->options->home, s->id.s, NULL);
+    BH_CLEANUP_FREE const char **layers = bh_calloc(plan->n_boxes + 1, sizeof(*layers));
+    size_t n = 0;
+    for (size_t i = 0; i < plan->n_boxes; i++) {
+        const struct bh_box_state *box = bh_engine_box(bh_live_run_engine(s->run), i);
+        if (box->layer.s[0])
+            layers[n++] = box->layer.s;
+    }
+    return bh_boxes_reclaim(dir, layers, n, err);
+}
+
+static int resume(struct session *s, const char *run, struct bh_run_outcome *ret, struct bh_err **err)
+{
+    int rc = take(s, err);
+    if (rc == 0)
+        rc = bh_live_run_load(s->store, run, &s->run, err);
+    if (rc == 0)
+        rc = check_same_document(s, err);
+    if (rc == 0)
+        rc = reclaim(s, err);
+    if (rc != 0)
+        return rc;
+    if (bh_engine_status(bh_live_run_engine(s->run)) == BH_RUN_SUCCEEDED) {
+        *ret = (struct bh_run_outcome){.run = s->id, .status = BH_RUN_SUCCEEDED};
+        return 0;
+    }
+    rc = drive(s, err);
+    return rc == 0 ? finish(s, ret, err) : rc;
+}
+
+int bh_run_resume(const struct bh_run_options *options, const char *run, struct bh_run_outcome *ret,
+                  struct bh_errlist *errors)
+{
+    struct session s = {.options = options, .lock = -1, .launcher = -1, .resumed = true};
+    struct bh_err *err = NULL;
+    snprintf(s.id.s, sizeof(s.id.s), "%s", run);
+    int rc = resume(&s, run, ret, &err);
+    session_fini(&s);
+    return add_error(errors, rc, err);
+}
