@@ -76,6 +76,16 @@ struct bh_pos bh_node_key_pos_at(const struct bh_node *map, size_t i)
     return item ? item->key_pos : (struct bh_pos){0, 0};
 }
 
+struct bh_pos bh_node_key_pos(const struct bh_node *n)
+{
+    return n && n->key ? n->key_pos : bh_node_pos(n);
+}
+
+const char *bh_node_key(const struct bh_node *n)
+{
+    return n ? n->key : NULL;
+}
+
 struct bh_node *bh_node_get(const struct bh_node *map, const char *key)
 {
     if (bh_node_kind(map) != BH_NODE_MAP)

@@ -193,6 +193,8 @@ struct bh_pipeline {
 #define BH_PIPELINE_MAX_BYTES (4 * 1024 * 1024)
 /* How many errors of one document are listed; a last one says that there are more. */
 enum { BH_PIPELINE_MAX_ERRORS = 1000 };
+/* How many agents a document may have, and how many keys and values `defaults` may bring into them in sum. */
+enum { BH_PIPELINE_MAX_AGENTS = 100000, BH_PIPELINE_MAX_INHERITED = 4000000 };
 
 /*
  * Reads a document. `file` names it in messages and is copied. Nothing but `text` is read: files that the document

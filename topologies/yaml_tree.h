@@ -21,7 +21,7 @@ enum bh_node_kind {
 };
 
 /* What a scalar was read as: for those who print the document again. */
-enum bh_node_type { BH_NODE_AS_TEXT, BH_NODE_AS_INT, BH_NODE_AS_NUMBER, BH_NODE_AS_BOOL };
+enum bh_node_type { BH_NODE_AS_TEXT, BH_NODE_AS_INT, BH_NODE_AS_NUMBER, BH_NODE_AS_BOOL, BH_NODE_AS_NULL };
 
 /* Budgets. A document beyond one of them is refused with BH_E_TOO_LARGE where it goes beyond. */
 enum {
@@ -41,6 +41,10 @@ struct bh_node *bh_node_at(const struct bh_node *n, size_t i);           /* the 
 const char *bh_node_key_at(const struct bh_node *map, size_t i);         /* in the order of the document */
 struct bh_pos bh_node_key_pos_at(const struct bh_node *map, size_t i);   /* where the key stands */
 struct bh_node *bh_node_get(const struct bh_node *map, const char *key); /* the value, or NULL where there is none */
+
+/* How a map holds the node; the node's own position for the items of a list. */
+struct bh_pos bh_node_key_pos(const struct bh_node *n);
+const char *bh_node_key(const struct bh_node *n); /* NULL for the items of a list */
 
 /* "stages[1].agents[0].files[\"fetch.py\"]"; "" for the root. In the arena. */
 const char *bh_node_path(const struct bh_node *n, struct bh_arena *arena);

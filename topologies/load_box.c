@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns what a box is: base, network, user, limits, files, and the named boxes. Structured values are kept as canonical
+ * JSON, since placement only asks whether two are the same.
+ */
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "base/val.h"
+#include "topologies/load_priv.h"
+
+static const char *canonical(struct bh_reader *r, const struct bh_val *v)
+{
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    bh_json_format_canonical(v, &text);
+    return bh_arena_strndup(r->arena, text.data, text.len);
+}
+
+/* --- base --- */
+
+static void read_base(struct bh_reader *r, struct bh_node *n, enum bh_holds holds, struct bh_traits *traits)
+{
+    static const char *const prefixes[] = {"dir:", "oci:", "oci-archive:"};
+    static const char what[] = "host, dir:PATH, oci:PATH or oci-archive:FILE";
+    struct bh_str base;
+    if (!bh_read_filled(r, n, what, holds, &base))
+        return;
+    bool host = bh_streq(base.s, "host"), good = host;
+    for (size_t i = 0; i < BH_ARRAY_LEN(prefixes); i++)
+        good = good || (bh_starts_with(base.s, prefixes[i]) && base.s[strlen(prefixes[i])] != '\0');
+    if (!good) {
+        bh_read_bad(r, n, what, NULL);
+        return;
+    }
+    if (!host)
+        bh_read_later(r, n, "base");
+    traits->base = base;
+}
+
+void bh_read_base_top(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    read_base(r, n, BH_HOLDS_PARAMS, field);
+}
+
+void bh_read_base_agent(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    read_base(r, n, BH_HOLDS_AGENT, field);
+}
+
+/* --- user --- */
+
+void bh_read_user(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    static const char *const words[] = {"agent", "root"};
+    struct bh_traits *traits = field;
+    size_t i;
+    if (bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i))
+        traits->user = (struct bh_str){.s = words[i], .pos = bh_node_pos(n)};
+}
+
+/* --- network --- */
+
+static bool is_label(const char *s, size_t len)
+{
+    static const char chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    return len >= 1 && len <= 63 && s[0] != '-' && s[len - 1] != '-' && strspn(s, chars) >= len;
+}
+
+/* Four decimal numbers without leading zeros. */
+static bool is_ipv4(const char *s, size_t len)
+{
+    int parts = 0;
+    for (const char *end = s + len; s < end; s++) {
+        int value = 0;
+        const char *start = s;
+        for (; s < end && *s >= '0' && *s <= '9' && s - start < 3; s++)
+            value = value * 10 + (*s - '0');
+        if (s == start || value > 255 || (*start == '0' && s - start > 1) || (s < end && *s != '.'))
+            return false;
+        parts++;
+    }
+    return parts == 4;
+}
+
+/* What a resolver may take for a number: 127.1, 0x7f.1, 2130706433. */
+static bool is_numeric(const char *last, size_t len)
+{
+    bool hex = len > 2 && last[0] == '0' && (last[1] == 'x' || last[1] == 'X');
+    return strspn(last, hex ? "0123456789abcdefABCDEFxX" : "0123456789") >= len;
+}
+
+static bool is_host_name(const char *host, size_t len)
+{
+    const char *end = host + len, *last = host;
+    for (const char *s = host; s < end;) {
+        size_t n = strcspn(s, ".:");
+        if (!is_label(s, n))
+            return false;
+        last = s;
+        s += n;
+        if (s < end && ++s == end)
+            return false; /* a dot at the end */
+    }
+    return len > 0 && !is_numeric(last, (size_t)(end - last));
+}
+
+static bool is_ipv6(const char *s, size_t len)
+{
+    return len >= 2 && strspn(s, "0123456789abcdefABCDEF:.") >= len && memchr(s, ':', len);
+}
+
+static bool is_port(const char *s)
+{
+    int64_t port;
+    return bh_parse_int(s, &port) == 0 && port >= 1 && port <= 65535;
+}
+
+/* NULL where "host:port" is good. */
+static const char *allow_problem(const char *s)
+{
+    if (strstr(s, "://"))
+        return "is a URL: write host:port";
+    const char *colon = strrchr(s, ':');
+    if (!colon || (*s == '[' && colon[-1] != ']'))
+        return "has no port: write host:port";
+    if (!is_port(colon + 1))
+        return "has no port between 1 and 65535";
+    size_t len = (size_t)(colon - s);
+    if (*s == '[')
+        return len > 2 && is_ipv6(s + 1, len - 2) ? NULL : "has no good IPv6 address in its brackets";
+    if (is_ipv4(s, len))
+        return NULL;
+    if (bh_starts_with(s, "*.")) {
+        s += 2;
+        len -= 2;
+        if (!memchr(s, '.', len))
+            return "allows a whole top-level domain";
+    }
+    return is_host_name(s, len) ? NULL : "has no host name that can be allowed";
+}
+
+static void read_allow(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    struct bh_val *list = field;
+    if (!bh_expect(r, n, BH_NODE_LIST, "a list of host:port"))
+        return;
+    if (bh_node_len(n) == 0)
+        bh_read_error(r, n, BH_E_BAD_VALUE, "no network is written 'network: none'", "the list allows nothing");
+    for (size_t i = 0; i < bh_node_len(n); i++) {
+        struct bh_str entry;
+        const struct bh_node *item = bh_node_at(n, i);
+        if (!bh_read_filled(r, item, "host:port", BH_HOLDS_NONE, &entry))
+            continue;
+        const char *problem = allow_problem(entry.s);
+        if (problem)
+            bh_read_error(r, item, BH_E_BAD_VALUE, "like pypi.org:443 or *.example.org:443", "'%s' %s", entry.s,
+                          problem);
+        else
+            bh_val_add(list, bh_val_str(entry.s));
+    }
+}
+
+static const struct bh_key allow_keys[] = {{"allow", read_allow, 0, BH_KEY_REQUIRED}};
+const struct bh_key_table bh_network_allow_table = {"network_allow", "a network", allow_keys, BH_ARRAY_LEN(allow_keys),
+                                                    0};
+
+struct bh_val *bh_read_network_value(struct bh_reader *r, struct bh_node *n)
+{
+    static const char *const words[] = {"none", "public", "host"};
+    if (bh_node_kind(n) == BH_NODE_MAP) {
+        BH_CLEANUP_VAL struct bh_val *list = bh_val_list();
+        if (!bh_read_map(r, n, &bh_network_allow_table, list))
+            return NULL;
+        struct bh_val *map = bh_val_map();
+        bh_val_set(map, "allow", BH_TAKE(list));
+        return map;
+    }
+    size_t i;
+    if (!bh_node_text(n)) {
+        bh_read_wrong(r, n, "none, public, host or {allow: [\"host:port\"]}", NULL);
+        return NULL;
+    }
+    return bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i) ? bh_val_str(words[i]) : NULL;
+}
+
+static void read_phase(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    struct bh_val *v = bh_read_network_value(r, n);
+    if (!v || bh_streq(bh_val_get_str(v), "none"))
+        bh_val_free(v); /* as if it were not there */
+    else
+        bh_val_set(field, bh_node_key(n), v);
+}
+
+static const struct bh_key phase_keys[] = {
+    {"setup", read_phase, 0, 0}, {"prepare", read_phase, 0, 0}, {"run", read_phase, 0, 0}, {"check", read_phase, 0, 0}};
+const struct bh_key_table bh_network_phases_table = {"network_phases", "a network by phase", phase_keys,
+                                                     BH_ARRAY_LEN(phase_keys), 0};
+
+void bh_read_network(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    struct bh_traits *traits = field;
+    BH_CLEANUP_VAL struct bh_val *v = NULL;
+    if (bh_node_kind(n) == BH_NODE_MAP && !bh_node_get(n, "allow")) {
+        v = bh_val_map();
+        (void)bh_read_map(r, n, &bh_network_phases_table, v);
+    } else {
+        v = bh_read_network_value(r, n);
+    }
+    if (!v)
+        return;
+    bool none = bh_streq(bh_val_get_str(v), "none") || (bh_val_type(v) == BH_VAL_MAP && bh_val_len(v) == 0);
+    const char *text = none ? "none" : bh_val_get_str(v);
+    traits->network.s = text ? bh_arena_strdup(r->arena, text) : canonical(r, v);
+    traits->network.pos = bh_node_pos(n);
+    if (!none)
+        bh_read_later(r, n, "network");
+}
+
+/* --- limits: the field of each is a map of what was read --- */
+
+static void read_size_limit(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    int64_t bytes;
+    if (bh_read_size(r, n, &bytes))
+        bh_val_set_int(field, bh_node_key(n), bytes);
+}
+
+static void read_count_limit(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    int64_t count;
+    if (bh_read_int(r, n, 1, INT64_MAX, &count))
+        bh_val_set_int(field, bh_node_key(n), count);
+}
+
+static void read_cpus(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    double cpus = 0;
+    const char *text = bh_node_text(n);
+    if (!bh_node_is_plain(n) || bh_parse_number(text, &cpus) < 0) {
+        bh_read_wrong(r, n, "a number of cpus like 2 or 0.5", NULL);
+        return;
+    }
+    bh_node_set_type(n, BH_NODE_AS_NUMBER);
+    if (cpus <= 0 || cpus > 65536)
+        bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "%s cpus are out of range: more than 0, at most 65536", text);
+    else
+        bh_val_set(field, "cpus", bh_val_num(cpus));
+}
+
+static const struct bh_key limits_keys[] = {
+    {"memory", read_size_limit, 0, 0},  {"cpus", read_cpus, 0, 0},
+    {"pids", read_count_limit, 0, 0},   {"disk", read_size_limit, 0, 0},
+    {"inodes", read_count_limit, 0, 0}, {"nofile", read_count_limit, 0, 0},
+    {"output", read_size_limit, 0, 0},  {"requests", read_count_limit, 0, 0},
+    {"tokens", read_count_limit, 0, 0}, {"gpus", NULL, 0, BH_KEY_RESERVED},
+};
+const struct bh_key_table bh_limits_table = {"limits", "limits", limits_keys, BH_ARRAY_LEN(limits_keys), 0};
+
+static bool is_among(const char *word, const char *const *words)
+{
+    for (; *words; words++) {
+        if (bh_streq(word, *words))
+            return true;
+    }
+    return false;
+}
+
+/* The canonical JSON of those entries that are (or are not) among `words`; no text where there is none. */
+static struct bh_str pick(struct bh_reader *r, const struct bh_val *all, const char *const *words, bool among,
+                          struct bh_pos pos)
+{
+    BH_CLEANUP_VAL struct bh_val *some = bh_val_map();
+    for (size_t i = 0; i < bh_val_len(all); i++) {
+        if (is_among(bh_val_key_at(all, i), words) == among)
+            bh_val_set(some, bh_val_key_at(all, i), bh_val_copy(bh_val_at(all, i)));
+    }
+    return bh_val_len(some) > 0 ? (struct bh_str){.s = canonical(r, some), .pos = pos} : (struct bh_str){0};
+}
+
+void bh_read_limits(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    static const char *const crew[] = {"memory", "cpus", "pids", NULL};
+    static const char *const box[] = {"disk", "inodes", "nofile", NULL};
+    struct bh_traits *traits = field;
+    struct bh_pos pos = bh_node_pos(n);
+    BH_CLEANUP_VAL struct bh_val *all = bh_val_map();
+    if (!bh_read_map(r, n, &bh_limits_table, all))
+        return;
+    traits->limits = pick(r, all, crew, false, pos);
+    traits->box_limits = pick(r, all, box, true, pos);
+    traits->crew_limits = pick(r, all, crew, true, pos);
+    if (bh_val_len(all) > 0)
+        bh_read_later(r, n, "limits");
+}
+
+/* --- files --- */
+
+/* `in` is read-only in every box: a file that is copied there would be lost. */
+static bool is_in(const char *path)
+{
+    return bh_streq(path, "in") || bh_starts_with(path, "in/");
+}
+
+static void read_file_entry(struct bh_reader *r, struct bh_node *n, enum bh_holds holds, struct bh_map *seen,
+                            struct bh_pairs *files)
+{
+    struct bh_pair pair = {0};
+    bool good = bh_check_holds(r, n, bh_node_key(n), holds, true) &&
+                bh_clean_path(r, n, bh_node_key(n), "/workspace", true, &pair.name);
+    if (good && is_in(pair.name.s)) {
+        bh_read_key_error(r, n, BH_E_BAD_VALUE, "inputs are bound by 'inputs'", "the path '%s' is kept for inputs",
+                          bh_node_key(n));
+        good = false;
+    }
+    if (!bh_read_host_path(r, n, holds, &pair.value) || !good)
+        return;
+    if (!bh_map_put(seen, pair.name.s, r)) {
+        bh_read_key_error(r, n, BH_E_BAD_VALUE, NULL, "the path '%s' is here already", pair.name.s);
+        return;
+    }
+    *BH_ARENA_PUSH(r->arena, files->items, files->len, files->cap) = pair;
+}
+
+static void read_files(struct bh_reader *r, struct bh_node *n, enum bh_holds holds, struct bh_pairs *files)
+{
+    if (!bh_expect(r, n, BH_NODE_MAP, "a map of path in /workspace to file"))
+        return;
+    BH_CLEANUP_MAP struct bh_map *seen = bh_map_new(NULL);
+    for (size_t i = 0; i < bh_node_len(n); i++)
+        read_file_entry(r, bh_node_at(n, i), holds, seen, files);
+}
+
+void bh_read_files(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    read_files(r, n, BH_HOLDS_AGENT, field);
+}
+
+void bh_read_files_top(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    read_files(r, n, BH_HOLDS_PARAMS, field);
+}
+
+/* --- boxes --- */
+
+static void read_setup(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    (void)bh_read_command(r, n, BH_HOLDS_PARAMS, field);
+}
+
+#define TRAITS offsetof(struct bh_box_doc, traits)
+static const struct bh_key box_keys[] = {
+    {"base", bh_read_base_top, TRAITS, 0},
+    {"network", bh_read_network, TRAITS, 0},
+    {"user", bh_read_user, TRAITS, 0},
+    {"limits", bh_read_limits, TRAITS, 0},
+    {"setup", read_setup, offsetof(struct bh_box_doc, setup), 0},
+    {"files", bh_read_files_top, offsetof(struct bh_box_doc, files), 0},
+    {"services", NULL, 0, BH_KEY_RESERVED},
+};
+const struct bh_key_table bh_box_table = {"box", "a box", box_keys, BH_ARRAY_LEN(box_keys), 0};
+
+void bh_load_boxes(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    (void)field;
+    size_t cap = 0;
+    if (!bh_expect(r, n, BH_NODE_MAP, "a map of name to box"))
+        return;
+    for (size_t i = 0; i < bh_node_len(n); i++) {
+        struct bh_node *item = bh_node_at(n, i);
+        const char *name = bh_node_key(item);
+        struct bh_box_doc box = {.name = {.s = name, .pos = bh_node_key_pos(item)}};
+        if (!bh_is_name(name))
+            bh_report_name(r, item, name, true);
+        if (bh_read_map(r, item, &bh_box_table, &box))
+            *BH_ARENA_PUSH(r->arena, r->p->boxes, r->p->n_boxes, cap) = box;
+    }
+}
