@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The examples, as their READMEs tell them.
+# shellcheck source=tests/integration/lib.sh
+source "$(dirname "$0")/lib.sh"
+begin "$1" "$0" "$@"
+
+# --- package-audit: real scores of real packages
+expect 0 'package-audit runs' bulkhead run examples/package-audit/pipeline.yaml --source status=/var/lib/dpkg/status -q
+has 'and says so' "$out" succeeded
+expect 0 'the scores can be fetched' bulkhead get @latest scores.csv --to scores.csv -q
+check 'at least 100 packages are scored' test "$(wc -l < scores.csv)" -gt 100
+check 'libc6 leads or nearly so' grep -q '^libc6,' <(head -n 4 scores.csv)
+expect 0 'the report can be fetched' bulkhead get @latest report.md --to - -q
+has 'the report names libc6' "$out" '| libc6 |'
+expect 0 'logs of one agent' bulkhead logs @latest -a modeling
+has 'its line is there, tagged' "$out" 'modeling: '
+has 'with what it said' "$out" 'dependencies scored'
+expect 0 'provenance' bulkhead provenance @latest scores.csv
+has 'names the producer' "$out" 'made by modeling'
+has 'and the source' "$out" '/var/lib/dpkg/status'
+expect 0 'explain' bulkhead explain @latest
+has 'tells that all is well' "$out" 'nothing is wrong'
+expect 0 'show as JSON' bulkhead show @latest -o json
+same 'four agents' "$(printf '%s' "$out" | field '["agents"].__len__()')" 4
+same 'each succeeded once' "$(printf '%s' "$out" | field '["agents"][2]["attempts"].__len__()')" 1
+expect 0 'the placement is one shared box' bulkhead plan examples/package-audit/pipeline.yaml -o json
+same 'crew' "$(printf '%s' "$out" | field '["boxes"][0]["id"]')" crew
+same 'and no other' "$(printf '%s' "$out" | field '["boxes"].__len__()')" 1
+expect 2 'without its source it is a usage error' bulkhead run examples/package-audit/pipeline.yaml -q
+has 'that says how to give it' "$errs" '--source status=PATH'
+
+# --- writers-room: one box, and it arrives there by itself
+expect 0 'writers-room runs' bulkhead run examples/writers-room/pipeline.yaml -q
+expect 0 'the article' bulkhead get @latest article.md --to - -q
+has 'holds what the researcher left on the desk' "$out" '- The walls of a compartment'
+expect 0 'its plan' bulkhead plan examples/writers-room/pipeline.yaml -o json
+same 'one box' "$(printf '%s' "$out" | field '["boxes"].__len__()')" 1
+
+# --- collision: at lint, and at publish
+expect 6 'lint finds the collision' bulkhead lint examples/collision/pipeline.yaml
+has 'names alice' "$errs" alice
+has 'names bob' "$errs" bob
+expect 6 'run refuses it as well' bulkhead run examples/collision/pipeline.yaml -q
+expect 0 'lint cannot see the hidden one' bulkhead lint examples/collision/hidden.yaml
+expect 6 'it is caught at publish' bulkhead run examples/collision/hidden.yaml -q
+expect 0 'show' bulkhead show @latest -o json
+shown=$out
+has 'the failure names alice' "$(printf '%s' "$shown" | field '["failure"]["detail"]')" alice
+has 'the failure names bob' "$(printf '%s' "$shown" | field '["failure"]["detail"]')" bob
+same 'the consumer was never started' "$(printf '%s' "$shown" | field '["agents"][2]["attempts"]')" '[]'
+check 'nothing is left running' wait_for_none
+
+done_testing

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The house's way to write an integration test: TAP lines, a folder of its own with its own copy of the programs, and three ways to
+# run: as root, as an ordinary user, and as root of a user namespace. Usage: source lib.sh; begin MODE "$@"; …; done_testing.
+# Tests wait on events (a line of output, the end of a process); none sleeps.
+set -euo pipefail
+
+n=0 bad=0
+
+skip_all() { # capability reason
+  case ",${BH_MUST_RUN:-}," in
+    *",$1,"* | *,all,*)
+      printf 'Bail out! must run here, but %s is missing: %s\n' "$1" "$2"
+      exit 1
+      ;;
+  esac
+  printf '1..0 # SKIP %s: %s\n' "$1" "$2"
+  exit 77
+}
+
+ok() { # description; judges the status of the command before it when called as: cmd && ok x || not_ok x
+  n=$((n + 1))
+  printf 'ok %d - %s\n' "$n" "$1"
+}
+
+not_ok() { # description [detail…]
+  n=$((n + 1)) bad=$((bad + 1))
+  printf 'not ok %d - %s\n' "$n" "$1"
+  shift
+  printf '%s\n' "$@" | sed 's/^/# /'
+}
+
+check() { # description command…
+  local what=$1
+  shift
+  if "$@"; then ok "$what"; else not_ok "$what" "failed: $*"; fi
+}
+
+# Runs a command; its status must be exactly this. Output is in $out, $errs.
+expect() { # status description command…
+  local want=$1 what=$2 got=0
+  shift 2
+  "$@" > "$work/stdout" 2> "$work/stderr" || got=$?
+  out=$(cat "$work/stdout" | tr -d '\0')
+  errs=$(cat "$work/stderr" | tr -d '\0')
+  if [ "$got" -eq "$want" ]; then
+    ok "$what"
+  else
+    not_ok "$what" "exit status $got, wanted $want: $*" "stdout: $out" "stderr: $errs"
+  fi
+}
+
+has() { # description text part
+  case "$2" in
+    *"$3"*) ok "$1" ;;
+    *) not_ok "$1" "wanted to find: $3" "in: $2" ;;
+  esac
+}
+
+lacks() { # description text part
+  case "$2" in
+    *"$3"*) not_ok "$1" "did not want: $3" "in: $2" ;;
+    *) ok "$1" ;;
+  esac
+}
+
+same() { # description got want
+  if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "got:  $2" "want: $3"; fi
+}
+
+done_testing() {
+  printf '1..%d\n' "$n"
+  [ "$bad" -eq 0 ] && [ "$n" -gt 0 ]
+}
+
+# One field of JSON on stdin: field '["agents"][0]["name"]'.
+field() {
+  python3 -c 'import json,sys; v=json.load(sys.stdin); print(eval("v"+sys.argv[1]))' "$1"
+}
+
+# Processes that run one of this test's own programs, whatever namespace they are in.
+own_processes() {
+  local p exe
+  for p in /proc/[0-9]*; do
+    exe=$(readlink "$p/exe" 2>/dev/null) || continue
+    case "$exe" in "$work/bin/"*) printf '%s\n' "${p#/proc/}" ;; esac
+  done
+}
+
+# Waits until none is left; the kernel ends a dead launcher's boxes on its own time. Gives up after 10 s.
+wait_for_none() {
+  local end=$((SECONDS + 10))
+  while [ -n "$(own_processes)" ]; do
+    [ "$SECONDS" -lt "$end" ] || return 1
+    read -r -t 0.02 -u 9 _ || [ $? -gt 128 ] # a timed wait for nothing
+  done
+}
+
+bulkhead() {
+  "$work/bin/bulkhead" "$@"
+}
+
+enter_mode() { # mode script args…
+  local mode=$1
+  shift
+  case "$mode" in
+    root)
+      [ "$(id -u)" -eq 0 ] || skip_all root "needs root"
+      ;;
+    user)
+      if [ "$(id -u)" -eq 0 ] && [ -z "${BH_ENTERED:-}" ]; then
+        chown -R 65534:65534 "$work"
+        export BH_ENTERED=1 BH_WORK=$work
+        local status=0
+        setpriv --reuid=65534 --regid=65534 --clear-groups bash "$@" || status=$?
+        cleanup
+        exit "$status"
+      fi
+      ;;
+    userns)
+      if [ -z "${BH_ENTERED:-}" ]; then
+        export BH_ENTERED=1 BH_WORK=$work
+        local status=0
+        [ "$(id -u)" -ne 0 ] || chown -R 65534:65534 "$work"
+        if [ "$(id -u)" -eq 0 ]; then
+          setpriv --reuid=65534 --regid=65534 --clear-groups unshare -r true 2>/dev/null || skip_all userns "unshare -r does not work"
+          setpriv --reuid=65534 --regid=65534 --clear-groups unshare -r bash "$@" || status=$?
+        else
+          unshare -r true 2>/dev/null || skip_all userns "unshare -r does not work"
+          unshare -r bash "$@" || status=$?
+        fi
+        cleanup
+        exit "$status"
+      fi
+      ;;
+    *)
+      printf 'Bail out! unknown mode %s\n' "$mode"
+      exit 1
+      ;;
+  esac
+}
+
+cleanup() {
+  [ -n "${BH_ENTERED:-}" ] && [ "$(id -u)" -ne 0 ] || rm -rf "$work" 2>/dev/null || true
+}
+
+begin() { # mode script args…
+  if [ -n "${BH_WORK:-}" ]; then
+    work=$BH_WORK
+  else
+    work=$(mktemp -d "${TMPDIR:-/tmp}/bh-it-XXXXXX")
+    chmod 0755 "$work"
+    mkdir -p "$work/bin" "$work/home"
+    cp "$BH_BIN"/bulkhead "$BH_BIN"/bulkhead-launcher "$BH_BIN"/bulkhead-init "$work/bin/"
+    cp -r "$BH_SOURCE/examples" "$work/examples"
+    mkfifo "$work/never"
+  fi
+  enter_mode "$@"
+  trap cleanup EXIT
+  exec 9<> "$work/never"
+  export BULKHEAD_HOME=$work/home HOME=$work TMPDIR=$work
+  unset BULKHEAD_SERVER BULKHEAD_LOG
+  cd "$work"
+}
