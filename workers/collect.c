@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collecting, in three stretches:
+ *
+ *   expand:  what is wanted, in the order of the declaration. A glob: open_root --on_root--> walk --on_walked--> expand
+ *   fetch:   fetch_next --on_file--> store (check, copy, hash; the last one also syncs) --on_stored--> fetch_next
+ *   conclude: finish, or where something was missing list_folder --on_list_opened--> walk --on_listed--> finish
+ *
+ * Exactly one opening or one job is under way at any time; opening is the box's, jobs are the helper thread's. After
+ * one output was found missing nothing more is stored: the rest is only looked for, so that all that are missing are
+ * named at once.
+ */
+#include "workers/collect.h"
+
+#include <errno.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "workers/output_glob.h"
+#include "workers/output_job.h"
+
+#define OUTPUT_ROOT "out"
+
+struct wanted {
+    char *name, *path; /* path: relative to /workspace */
+    const struct bh_lease_output *output;
+};
+
+struct bh_collect {
+    struct bh_collect_spec spec;
+    bh_collected_fn fn;
+    void *arg;
+    void *opening;
+    struct bh_job *job;
+
+    size_t expanded;      /* outputs of the lease so far */
+    struct bh_map *taken; /* names that are declared, or matched so far */
+    struct wanted *wanted;
+    size_t n_wanted, cap_wanted, fetched;
+
+    struct bh_result_output *outputs;
+    size_t n_outputs, cap_outputs;
+    struct bh_buf missing; /* "'a', 'b'" */
+    size_t n_missing;
+};
+
+static void expand(struct bh_collect *c);
+static void fetch_next(struct bh_collect *c);
+
+/* The collect may be gone afterwards. Frees what is left of the verdict. */
+static void finish(struct bh_collect *c, struct bh_verdict *verdict)
+{
+    c->fn(c->arg, verdict);
+    bh_verdict_fini(verdict);
+}
+
+static void add_missing(struct bh_collect *c, const struct wanted *w)
+{
+    const struct bh_lease_output *o = w->output;
+    bh_buf_addf(&c->missing, "%s'%s'", c->n_missing++ > 0 ? ", " : "", o->glob ? o->glob : o->name);
+    if (o->name && !(bh_starts_with(o->path, OUTPUT_ROOT "/") && bh_streq(o->path + sizeof(OUTPUT_ROOT), o->name)))
+        bh_buf_addf(&c->missing, " (%s)", o->path);
+}
+
+static void add_wanted(struct bh_collect *c, const char *name, char *path, const struct bh_lease_output *output)
+{
+    *BH_PUSH(c->wanted, c->n_wanted, c->cap_wanted) =
+        (struct wanted){.name = bh_strdup(name), .path = path, .output = output};
+}
+
+static void open_path(struct bh_collect *c, const char *path, bh_box_opened_fn fn)
+{
+    c->opening = c->spec.source.open(c->spec.source.ctx, ".", path, fn, c);
+}
+
+/* --- conclude --- */
+
+static void finish_missing(struct bh_collect *c, const char *what_is_there)
+{
+    struct bh_verdict verdict;
+    bool one = c->n_missing == 1;
+    bh_verdict_failed(&verdict, BH_REASON_OUTPUT_MISSING, "declared output%s %s %s missing; %s", one ? "" : "s",
+                      c->missing.data, one ? "is" : "are", what_is_there);
+    finish(c, &verdict);
+}
+
+static void on_listed(void *owner, void *data)
+{
+    struct bh_collect *c = owner;
+    const struct bh_walk_job *job = data;
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    c->job = NULL;
+    bh_output_describe("/workspace/" OUTPUT_ROOT, &job->walk, &text);
+    finish_missing(c, text.data);
+}
+
+static void on_list_opened(void *arg, int fd, int error)
+{
+    static const struct bh_job_ops ops = {bh_walk_job_run, on_listed, bh_walk_job_free};
+    struct bh_collect *c = arg;
+    c->opening = NULL;
+    if (fd >= 0)
+        c->job = bh_helper_submit(c->spec.helper, &ops, c, bh_walk_job_new(fd));
+    else if (error == ENOENT)
+        finish_missing(c, "/workspace/" OUTPUT_ROOT " does not exist");
+    else
+        finish_missing(c, "/workspace/" OUTPUT_ROOT " cannot be listed");
+}
+
+static void conclude(struct bh_collect *c)
+{
+    struct bh_verdict verdict;
+    if (c->n_missing > 0) {
+        open_path(c, OUTPUT_ROOT, on_list_opened);
+        return;
+    }
+    bh_verdict_succeeded(&verdict);
+    finish(c, &verdict);
+}
+
+/* --- fetch --- */
+
+static bool is_lost(int error)
+{
+    return error == ECONNRESET || error == EPIPE || error == ENOTCONN || error == ESHUTDOWN || error == ECANCELED;
+}
+
+static bool is_ours(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
+}
+
+static const char *open_problem(int error)
+{
+    switch (error) {
+    case ELOOP:
+        return "is a symlink or lies behind one";
+    case EXDEV:
+        return "lies behind a link that leads out of /workspace";
+    case ENXIO:
+        return "is a socket, not a file";
+    case EAGAIN:
+        return "is locked by another process";
+    default:
+        return NULL;
+    }
+}
+
+/* What an error of opening means: fills a verdict, or returns false where the output is simply not there. */
+static bool open_failed(const struct bh_collect *c, const char *name, bool matched, int error, struct bh_verdict *ret)
+{
+    if ((error == ENOENT || error == ENOTDIR) && !matched)
+        return false;
+    if (error == ENOENT || error == ENOTDIR)
+        bh_verdict_failed(ret, BH_REASON_COLLISION,
+                          "output '%s' vanished while it was collected: another agent of box '%s' removed it", name,
+                          c->spec.lease->box.id);
+    else if (is_lost(error))
+        bh_verdict_lost(ret, "collecting");
+    else if (is_ours(error))
+        bh_verdict_failed(ret, BH_REASON_HOST, "output '%s' could not be opened: %s", name, strerror(error));
+    else if (open_problem(error))
+        bh_verdict_failed(ret, BH_REASON_OUTPUT_INVALID, "output '%s' %s", name, open_problem(error));
+    else
+        bh_verdict_failed(ret, BH_REASON_OUTPUT_INVALID, "output '%s' cannot be opened: %s", name, strerror(error));
+    return true;
+}
+
+static void on_stored(void *owner, void *data)
+{
+    struct bh_collect *c = owner;
+    struct bh_store_job *job = data;
+    c->job = NULL;
+    if (job->verdict.outcome != BH_OUTCOME_SUCCEEDED) {
+        finish(c, &job->verdict);
+        return;
+    }
+    if (job->fd >= 0)
+        *BH_PUSH(c->outputs, c->n_outputs, c->cap_outputs) =
+            (struct bh_result_output){.name = bh_strdup(job->name), .object = job->object};
+    if (job->sync)
+        conclude(c);
+    else
+        fetch_next(c);
+}
+
+static void submit_store(struct bh_collect *c, int fd, const struct wanted *w, bool sync)
+{
+    static const struct bh_job_ops ops = {bh_store_job_run, on_stored, bh_store_job_free};
+    struct bh_store_job *job = bh_store_job_new(c->spec.run, fd, w ? w->name : "", w ? w->output->max_size : -1,
+                                                c->spec.lease->box.shared, sync);
+    c->job = bh_helper_submit(c->spec.helper, &ops, c, job);
+}
+
+static void on_file(void *arg, int fd, int error)
+{
+    struct bh_collect *c = arg;
+    const struct wanted *w = &c->wanted[c->fetched++];
+    struct bh_verdict verdict;
+    c->opening = NULL;
+    if (fd < 0 && open_failed(c, w->name, w->output->glob != NULL, error, &verdict)) {
+        finish(c, &verdict);
+        return;
+    }
+    if (fd < 0 && !w->output->optional)
+        add_missing(c, w);
+    if (fd >= 0 && c->n_missing == 0) {
+        submit_store(c, fd, w, c->fetched == c->n_wanted);
+        return;
+    }
+    bh_close(fd);
+    fetch_next(c);
+}
+
+static void fetch_next(struct bh_collect *c)
+{
+    if (c->fetched < c->n_wanted)
+        open_path(c, c->wanted[c->fetched].path, on_file);
+    else if (c->n_outputs > 0 && c->n_missing == 0)
+        submit_store(c, -1, NULL, true); /* the last one was optional and absent */
+    else
+        conclude(c);
+}
+
+/* --- expand --- */
+
+static void take_match(void *arg, const char *name)
+{
+    struct bh_collect *c = arg;
+    const struct bh_lease_output *o = &c->spec.lease->outputs[c->expanded];
+    add_wanted(c, name, bh_asprintf("%s/%s", o->path, name), o);
+}
+
+static void no_match(struct bh_collect *c)
+{
+    const struct bh_lease_output *o = &c->spec.lease->outputs[c->expanded];
+    if (!o->optional)
+        add_missing(c, &(struct wanted){.output = o});
+}
+
+static void on_walked(void *owner, void *data)
+{
+    struct bh_collect *c = owner;
+    const struct bh_walk_job *job = data;
+    struct bh_verdict verdict;
+    size_t n;
+    c->job = NULL;
+    if (!bh_output_glob(&c->spec.lease->outputs[c->expanded], &job->walk, c->taken, take_match, c, &n, &verdict)) {
+        finish(c, &verdict);
+        return;
+    }
+    if (n == 0)
+        no_match(c);
+    c->expanded++;
+    expand(c);
+}
+
+static void on_root(void *arg, int fd, int error)
+{
+    static const struct bh_job_ops ops = {bh_walk_job_run, on_walked, bh_walk_job_free};
+    struct bh_collect *c = arg;
+    struct bh_verdict verdict;
+    c->opening = NULL;
+    if (fd >= 0) {
+        c->job = bh_helper_submit(c->spec.helper, &ops, c, bh_walk_job_new(fd));
+        return;
+    }
+    if (open_failed(c, c->spec.lease->outputs[c->expanded].path, false, error, &verdict)) {
+        finish(c, &verdict);
+        return;
+    }
+    no_match(c);
+    c->expanded++;
+    expand(c);
+}
+
+static void expand(struct bh_collect *c)
+{
+    const struct bh_lease *lease = c->spec.lease;
+    for (; c->expanded < lease->n_outputs; c->expanded++) {
+        const struct bh_lease_output *o = &lease->outputs[c->expanded];
+        if (o->glob) {
+            open_path(c, o->path, on_root);
+            return;
+        }
+        add_wanted(c, o->name, bh_strdup(o->path), o);
+    }
+    fetch_next(c);
+}
+
+struct bh_collect *bh_collect_start(const struct bh_collect_spec *spec, bh_collected_fn fn, void *arg)
+{
+    struct bh_collect *c = bh_alloc(sizeof(*c));
+    BH_ASSERT(spec->lease->n_outputs > 0);
+    c->spec = *spec;
+    c->fn = fn;
+    c->arg = arg;
+    c->taken = bh_map_new(NULL);
+    bh_buf_init(&c->missing);
+    for (size_t i = 0; i < spec->lease->n_outputs; i++) {
+        if (spec->lease->outputs[i].name)
+            bh_map_put(c->taken, spec->lease->outputs[i].name, c->taken);
+    }
+    expand(c);
+    return c;
+}
+
+void bh_collect_take(struct bh_collect *c, struct bh_result_output **ret, size_t *ret_n)
+{
+    *ret = BH_TAKE(c->outputs);
+    *ret_n = c->n_outputs;
+    c->n_outputs = 0;
+}
+
+void bh_collect_free(struct bh_collect *c)
+{
+    if (!c)
+        return;
+    if (c->opening)
+        c->spec.source.forget(c->opening);
+    bh_job_forget(c->job);
+    for (size_t i = 0; i < c->n_wanted; i++) {
+        bh_free(c->wanted[i].name);
+        bh_free(c->wanted[i].path);
+    }
+    bh_free(c->wanted);
+    for (size_t i = 0; i < c->n_outputs; i++)
+        bh_free(c->outputs[i].name);
+    bh_free(c->outputs);
+    bh_map_free(c->taken);
+    bh_buf_fini(&c->missing);
+    bh_free(c);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The environment of a command in a box, from its lease. Pure; everything lies in the arena. */
+#pragma once
+
+#include "artifact-bus/lease.h"
+#include "base/mem.h"
+
+/*
+ * "NAME=value", NULL-terminated: what the lease says, and HOME, PATH, LANG and TMPDIR where it does not. For root, an
+ * agent's home in HOME becomes /root.
+ */
+const char *const *bh_exec_env(struct bh_arena *arena, const struct bh_lease *lease, bool root);
+/* Of the setup of a shared box: nothing that is one agent's own, only the run, its parameters and the four above. */
+const char *const *bh_exec_env_of_box(struct bh_arena *arena, const struct bh_lease *lease);
+/* The NULL-terminated copy of n texts. */
+const char *const *bh_exec_texts(struct bh_arena *arena, char *const *texts, size_t n);

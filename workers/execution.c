@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One lease's life.
+ *
+ *   BOOTING --on_box--> [TURN --on_turn-->] SETUP --on_setup_done--> RUNNING --on_run_done--> CLOSING --on_closed-->
+ *   COLLECTING --on_collected--> ENDED --conclude--> (result)
+ *
+ * TURN is the wait for the setups of others in a shared box; SETUP is left out where there is no setup, CLOSING and
+ * COLLECTING where nothing is declared. From every state there is end_with() to ENDED: a failure, a cancel, a lost box.
+ * In ENDED nothing of it runs any more and no callback of its box finds it; the result is given from the loop, so that
+ * whoever takes it may free the execution.
+ *
+ * A box of its own is let go with its folder kept as the lease says; a shared box is left.
+ */
+#include "workers/execution.h"
+
+#include <event2/event.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "workers/box_call.h"
+#include "workers/collect.h"
+#include "workers/command.h"
+#include "workers/deliver.h"
+#include "workers/exec_env.h"
+#include "workers/verdict.h"
+
+#define MAGIC 0x65786563u
+
+enum state { BOOTING, TURN, SETUP, RUNNING, CLOSING, COLLECTING, ENDED };
+
+struct bh_execution {
+    unsigned magic;
+    enum state state;
+    const struct bh_execution_host *host;
+    struct bh_run_files *run;
+    struct bh_lease lease;
+    struct bh_arena *arena; /* what exec specs point to */
+    struct bh_capture *capture;
+    struct bh_box_handle *own; /* a box of its own, or */
+    struct bh_shared_use *use; /* its stay in a shared one */
+    struct bh_box *box;        /* of either, once it is there */
+    struct bh_delivery delivery;
+    int stdin_fd;
+    struct bh_command *command;
+    struct bh_box_call *closing;
+    struct bh_collect *collect;
+    struct bh_verdict verdict;
+    struct bh_result result;
+    struct bh_mono in_box_since; /* ns 0: not yet */
+    struct event *later;
+};
+
+static struct bh_execution *check(void *arg)
+{
+    struct bh_execution *e = arg;
+    BH_ASSERT(e->magic == MAGIC);
+    return e;
+}
+
+static void enter(struct bh_execution *e, enum state state, const char *told)
+{
+    BH_ASSERT(state > e->state || (state == BOOTING && e->state == BOOTING));
+    e->state = state;
+    if (told)
+        e->host->state(e->host->arg, &e->lease, told);
+}
+
+/* --- the end --- */
+
+/* Takes the verdict. */
+static void end_with(struct bh_execution *e, struct bh_verdict *verdict)
+{
+    e->verdict = *verdict;
+    *verdict = (struct bh_verdict){0};
+    if (e->state == CLOSING || e->state == COLLECTING)
+        e->verdict.exit_code = 0; /* of run */
+    e->state = ENDED;
+    bh_command_free(BH_TAKE(e->command));
+    bh_box_call_forget(BH_TAKE(e->closing));
+    event_active(e->later, EV_TIMEOUT, 0);
+}
+
+static void end_for_host(struct bh_execution *e, const char *while_what, int code, const struct bh_err *err)
+{
+    struct bh_verdict verdict;
+    bh_verdict_host(&verdict, while_what, code, err);
+    end_with(e, &verdict);
+}
+
+static bool is_kept(const struct bh_execution *e)
+{
+    if (e->state != ENDED || !e->own || !e->box || bh_box_handle_lost(e->own))
+        return false;
+    return e->lease.keep == BH_LEASE_KEEP_ALWAYS ||
+           (e->lease.keep == BH_LEASE_KEEP_ON_FAILURE && e->verdict.outcome == BH_OUTCOME_FAILED);
+}
+
+static void leave_box(struct bh_execution *e)
+{
+    if (e->own)
+        (void)bh_box_handle_drop(BH_TAKE(e->own), is_kept(e), NULL, NULL);
+    if (!e->use)
+        return;
+    if (e->box)
+        bh_deliver_remove(e->run, &e->lease);
+    bh_shared_leave(BH_TAKE(e->use));
+}
+
+static void fill_result(struct bh_execution *e)
+{
+    struct bh_result *r = &e->result;
+    BH_CLEANUP_FREE char *note = bh_capture_problem(e->capture);
+    r->instance = e->lease.instance;
+    r->epoch = e->lease.epoch;
+    bh_verdict_to_result(&e->verdict, note, r);
+    r->ended = bh_wall_now();
+    if (e->verdict.outcome == BH_OUTCOME_SUCCEEDED && e->collect)
+        bh_collect_take(e->collect, &r->outputs, &r->n_outputs);
+    if (is_kept(e))
+        r->kept_box = bh_asprintf("runs/%s/boxes/%s", e->lease.run.s, e->lease.box.key);
+    if (e->in_box_since.ns != 0)
+        r->box_ms = (bh_mono_now().ns - e->in_box_since.ns) / BH_NS_PER_MS;
+}
+
+/* The log is whole and the box left before anybody hears of the end. */
+static void conclude(evutil_socket_t fd, short what, void *arg)
+{
+    struct bh_execution *e = check(arg);
+    (void)fd;
+    (void)what;
+    fill_result(e);
+    bh_collect_free(BH_TAKE(e->collect));
+    leave_box(e);
+    bh_capture_unref(BH_TAKE(e->capture));
+    struct bh_result result = e->result;
+    e->result = (struct bh_result){0};
+    e->host->ended(e->host->arg, e, &result);
+}
+
+/* --- outputs --- */
+
+static void *open_output(void *ctx, const char *root, const char *path, bh_box_opened_fn fn, void *arg)
+{
+    struct bh_execution *e = check(ctx);
+    return bh_box_call_open(e->box, root, path, fn, arg);
+}
+
+static void forget_opening(void *opening)
+{
+    bh_box_call_forget(opening);
+}
+
+static void on_collected(void *arg, struct bh_verdict *verdict)
+{
+    struct bh_execution *e = check(arg);
+    end_with(e, verdict);
+}
+
+static void on_closed(void *arg, int code, const struct bh_err *err)
+{
+    struct bh_execution *e = check(arg);
+    e->closing = NULL;
+    if (code != 0) {
+        end_for_host(e, "closing the box for its outputs", code, err);
+        return;
+    }
+    enter(e, COLLECTING, NULL);
+    const struct bh_collect_spec spec = {
+        .helper = e->host->helper,
+        .run = e->run,
+        .lease = &e->lease,
+        .source = {.ctx = e, .open = open_output, .forget = forget_opening},
+    };
+    e->collect = bh_collect_start(&spec, on_collected, e);
+}
+
+/* --- commands --- */
+
+static void account(struct bh_execution *e, const struct bh_exec_result *result)
+{
+    e->result.cpu_ms += result->cpu_ms;
+    if (result->max_rss_bytes > e->result.max_rss_bytes)
+        e->result.max_rss_bytes = result->max_rss_bytes;
+}
+
+static bool is_root(const struct bh_execution *e)
+{
+    return bh_streq(e->lease.user, "root");
+}
+
+static int start_command(struct bh_execution *e, const struct bh_exec_spec *exec, int64_t timeout_ns,
+                         bh_command_done_fn fn, struct bh_err **err)
+{
+    const struct bh_command_spec spec = {
+        .loop = e->host->loop,
+        .box = e->box,
+        .capture = e->capture,
+        .exec = *exec,
+        .timeout_ns = timeout_ns,
+        .grace_ns = e->lease.grace_ns,
+    };
+    if (e->result.started.us == 0)
+        e->result.started = bh_wall_now();
+    return bh_command_start(&spec, fn, e, &e->command, err);
+}
+
+static void on_run_done(void *arg, const struct bh_command_end *end)
+{
+    struct bh_execution *e = check(arg);
+    struct bh_verdict verdict;
+    const struct bh_command_name name = {.what = "run",
+                                         .phase = BH_PHASE_RUN,
+                                         .argv0 = e->lease.run_argv[0],
+                                         .workdir = e->lease.workdir,
+                                         .timeout_ns = e->lease.run_ns};
+    account(e, &end->result);
+    bool good = bh_verdict_of_command(&verdict, &name, end);
+    bh_command_free(BH_TAKE(e->command));
+    if (!good || e->lease.n_outputs == 0) {
+        end_with(e, &verdict);
+        return;
+    }
+    bh_verdict_fini(&verdict);
+    enter(e, CLOSING, "collecting");
+    e->closing = bh_box_call_barrier(e->box, on_closed, e);
+}
+
+/* A try that is repeated finds the box as it is, but nothing where its outputs will be. */
+static const char *const *paths_to_empty(struct bh_execution *e)
+{
+    const char **paths = bh_arena_alloc(e->arena, (e->lease.n_outputs + 1) * sizeof(*paths));
+    size_t n = 0;
+    for (size_t i = 0; i < e->lease.n_outputs; i++) {
+        if (e->lease.outputs[i].name)
+            paths[n++] = e->lease.outputs[i].path;
+    }
+    return e->lease.try_ > 1 && n > 0 ? paths : NULL;
+}
+
+static int open_stdin(struct bh_execution *e, struct bh_err **err)
+{
+    return e->lease.prompt ? bh_prompt_fd(e->lease.prompt, &e->stdin_fd, err) : 0;
+}
+
+static void begin_run(struct bh_execution *e)
+{
+    bool copied = e->lease.n_setup > 0; /* the files came with the setup */
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    enter(e, RUNNING, "running");
+    int rc = open_stdin(e, &err);
+    const struct bh_exec_spec exec = {
+        .argv = bh_exec_texts(e->arena, e->lease.run_argv, e->lease.n_run),
+        .env = bh_exec_env(e->arena, &e->lease, is_root(e)),
+        .cwd = e->lease.workdir,
+        .root = is_root(e),
+        .stdin_fd = e->stdin_fd >= 0 ? e->stdin_fd : e->host->null_fd,
+        .copies = copied ? NULL : e->delivery.copies,
+        .n_copies = copied ? 0 : e->delivery.n_copies,
+        .inputs = e->delivery.inputs,
+        .prompt = e->delivery.prompt,
+        .params = e->delivery.params,
+        .needs = e->delivery.needs,
+        .empty_first = paths_to_empty(e),
+    };
+    if (rc == 0)
+        rc = start_command(e, &exec, e->lease.run_ns, on_run_done, &err);
+    if (rc != 0)
+        end_for_host(e, "starting run", rc, err);
+}
+
+static void on_setup_done(void *arg, const struct bh_command_end *end)
+{
+    struct bh_execution *e = check(arg);
+    struct bh_verdict verdict;
+    const struct bh_command_name name = {.what = "setup",
+                                         .phase = BH_PHASE_SETUP,
+                                         .argv0 = e->lease.setup[0],
+                                         .workdir = e->lease.workdir,
+                                         .timeout_ns = e->lease.setup_ns};
+    account(e, &end->result);
+    bool good = bh_verdict_of_command(&verdict, &name, end);
+    bh_command_free(BH_TAKE(e->command));
+    if (good)
+        begin_run(e);
+    else
+        end_with(e, &verdict);
+    if (e->use)
+        bh_shared_setup_end(e->use);
+}
+
+/* Setup comes before the inputs, and what it may depend on is the document alone: no prompt, no needs. */
+static void begin_setup(struct bh_execution *e)
+{
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    enter(e, SETUP, "setup");
+    const struct bh_exec_spec exec = {
+        .argv = bh_exec_texts(e->arena, e->lease.setup, e->lease.n_setup),
+        .env = bh_exec_env(e->arena, &e->lease, true),
+        .cwd = e->lease.workdir,
+        .root = true,
+        .stdin_fd = e->host->null_fd,
+        .copies = e->delivery.copies,
+        .n_copies = e->delivery.n_copies,
+        .params = e->delivery.params,
+        .give_to_agent = !is_root(e),
+    };
+    int rc = start_command(e, &exec, e->lease.setup_ns, on_setup_done, &err);
+    if (rc != 0)
+        end_for_host(e, "starting setup", rc, err);
+}
+
+static void on_turn(void *arg)
+{
+    struct bh_execution *e = check(arg);
+    if (e->state == TURN)
+        begin_setup(e);
+}
+
+/* --- the box --- */
+
+static void on_box(struct bh_execution *e, struct bh_box *box)
+{
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    e->box = box;
+    e->in_box_since = bh_mono_now();
+    int rc = bh_deliver_lease(e->run, &e->lease, e->arena, &e->delivery, &err);
+    if (rc != 0) {
+        end_for_host(e, "delivering into the box", rc, err);
+    } else if (e->lease.n_setup == 0) {
+        begin_run(e);
+    } else if (e->use) {
+        enter(e, TURN, NULL);
+        bh_shared_setup_begin(e->use, on_turn);
+    } else {
+        begin_setup(e);
+    }
+}
+
+static void on_shared_ready(void *arg, struct bh_box *box, const struct bh_verdict *bad)
+{
+    struct bh_execution *e = check(arg);
+    struct bh_verdict verdict;
+    if (e->state == ENDED)
+        return;
+    if (box) {
+        on_box(e, box);
+        return;
+    }
+    bh_verdict_copy(&verdict, bad);
+    end_with(e, &verdict);
+}
+
+static void on_created(void *arg, int code, const struct bh_err *err)
+{
+    struct bh_execution *e = check(arg);
+    if (e->state == ENDED)
+        return;
+    if (code != 0)
+        end_for_host(e, "making the box", code, err);
+    else
+        on_box(e, bh_box_handle_box(e->own));
+}
+
+/* A command that ran has been answered before: here are only the states in between. */
+static void on_lost(void *arg)
+{
+    struct bh_execution *e = check(arg);
+    struct bh_verdict verdict;
+    if (e->state == ENDED)
+        return;
+    bh_verdict_lost(&verdict, e->state >= CLOSING ? "collecting" : "the wait for its turn");
+    bh_collect_free(BH_TAKE(e->collect));
+    end_with(e, &verdict);
+}
+
+static void enter_own_box(struct bh_execution *e)
+{
+    static const struct bh_box_events events = {on_created, on_lost};
+    const struct bh_box_spec spec = {
+        .run_dir = e->run->dir,
+        .key = e->lease.box.key,
+        .base = e->lease.box.base,
+        .layers = bh_exec_texts(e->arena, e->lease.box.layers, e->lease.box.n_layers),
+        .n_layers = e->lease.box.n_layers,
+        .writable_usr = e->lease.box.writable_usr,
+        .shared = false,
+    };
+    e->own = bh_box_handle_new(e->host->boxes, &spec, &events, e);
+}
+
+static void enter_shared_box(struct bh_execution *e)
+{
+    static const struct bh_shared_events events = {on_shared_ready, on_lost};
+    e->use = bh_shared_enter(e->host->shared, e->run, &e->lease, e->capture, &events, e);
+}
+
+/* --- life --- */
+
+static struct bh_capture *open_log(const struct bh_execution *e)
+{
+    BH_CLEANUP_FREE char *path = bh_asprintf("%s/logs/%s.log", e->run->dir, e->lease.instance.s);
+    const struct bh_log_tags tags = {
+        .run = e->lease.run.s,
+        .stage = e->lease.stage,
+        .agent = e->lease.agent,
+        .instance = e->lease.instance.s,
+        .box = e->lease.box.id,
+        .attempt = e->lease.attempt,
+        .try_ = e->lease.try_,
+    };
+    return bh_capture_new(path, &tags);
+}
+
+struct bh_execution *bh_execution_start(const struct bh_execution_host *host, struct bh_run_files *run,
+                                        struct bh_lease *lease)
+{
+    struct bh_execution *e = bh_alloc(sizeof(*e));
+    e->magic = MAGIC;
+    e->host = host;
+    e->run = bh_run_files_ref(run);
+    e->lease = *lease;
+    *lease = (struct bh_lease){0};
+    e->arena = bh_arena_new();
+    e->stdin_fd = -1;
+    e->later = evtimer_new(host->loop, conclude, e);
+    BH_ASSERT(e->later);
+    e->capture = open_log(e);
+    enter(e, BOOTING, "booting");
+    if (e->lease.box.shared)
+        enter_shared_box(e);
+    else
+        enter_own_box(e);
+    return e;
+}
+
+const struct bh_lease *bh_execution_lease(const struct bh_execution *e)
+{
+    return &e->lease;
+}
+
+void bh_execution_cancel(struct bh_execution *e)
+{
+    struct bh_verdict verdict;
+    if (e->state == ENDED)
+        return;
+    if (e->command) { /* its end comes as always */
+        bh_command_stop(e->command);
+        return;
+    }
+    bh_collect_free(BH_TAKE(e->collect));
+    bh_verdict_cancelled(&verdict);
+    end_with(e, &verdict);
+}
+
+void bh_execution_free(struct bh_execution *e)
+{
+    if (!e)
+        return;
+    BH_ASSERT(e->magic == MAGIC);
+    bh_command_free(e->command);
+    bh_box_call_forget(e->closing);
+    bh_collect_free(e->collect);
+    leave_box(e);
+    bh_capture_unref(e->capture);
+    event_free(e->later);
+    bh_close(e->stdin_fd);
+    bh_verdict_fini(&e->verdict);
+    bh_result_fini(&e->result);
+    bh_arena_free(e->arena);
+    bh_lease_fini(&e->lease);
+    bh_run_files_unref(e->run);
+    e->magic = 0;
+    bh_free(e);
+}

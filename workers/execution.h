@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One lease carried out: box, delivery, setup, run, outputs, result. Everything happens on the loop; what the engine is
+ * to know is told through the host's two functions.
+ */
+#pragma once
+
+#include "artifact-bus/lease.h"
+#include "workers/box/box.h"
+#include "workers/helper.h"
+#include "workers/run_files.h"
+#include "workers/shared_boxes.h"
+
+struct bh_execution;
+
+struct bh_execution_host { /* borrowed by every execution */
+    struct event_base *loop;
+    struct bh_boxes *boxes;
+    struct bh_shared_boxes *shared;
+    struct bh_helper *helper;
+    int null_fd;
+    void *arg;
+    /* "booting", "setup", "running", "collecting" */
+    void (*state)(void *arg, const struct bh_lease *lease, const char *state);
+    /* Called once, from the loop; takes the result. The execution is to be freed, here or later. */
+    void (*ended)(void *arg, struct bh_execution *e, struct bh_result *result);
+};
+
+/* Takes the lease (which is zeroed) and a reference of its own to `run`. */
+struct bh_execution *bh_execution_start(const struct bh_execution_host *host, struct bh_run_files *run,
+                                        struct bh_lease *lease);
+const struct bh_lease *bh_execution_lease(const struct bh_execution *e);
+/* Somebody asks that it end: SIGTERM, grace, SIGKILL, then `ended` with the outcome cancelled. May be repeated. */
+void bh_execution_cancel(struct bh_execution *e);
+/* Kills at once what still runs; `ended` is not called any more. NULL is fine. */
+void bh_execution_free(struct bh_execution *e);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ends of commands in words (verdict.h). Pure. */
+#include "workers/verdict.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/units.h"
+
+void bh_verdict_fini(struct bh_verdict *v)
+{
+    bh_free(v->detail);
+    *v = (struct bh_verdict){0};
+}
+
+void bh_verdict_succeeded(struct bh_verdict *ret)
+{
+    *ret = (struct bh_verdict){.outcome = BH_OUTCOME_SUCCEEDED};
+}
+
+void bh_verdict_cancelled(struct bh_verdict *ret)
+{
+    *ret = (struct bh_verdict){.outcome = BH_OUTCOME_CANCELLED, .exit_code = -1, .detail = bh_strdup("cancelled")};
+}
+
+void bh_verdict_lost(struct bh_verdict *ret, const char *while_what)
+{
+    *ret = (struct bh_verdict){.outcome = BH_OUTCOME_LOST,
+                               .reason = BH_REASON_BOX_LOST,
+                               .exit_code = -1,
+                               .detail = bh_asprintf("the box died during %s", while_what)};
+}
+
+void bh_verdict_host(struct bh_verdict *ret, const char *while_what, int code, const struct bh_err *err)
+{
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    bh_buf_addf(&text, "%s: %s", while_what, err ? bh_err_message(err) : bh_code_info(code)->text);
+    if (bh_err_get_detail(err))
+        bh_buf_addf(&text, " (%s)", bh_err_get_detail(err));
+    *ret = (struct bh_verdict){
+        .outcome = BH_OUTCOME_FAILED, .reason = BH_REASON_HOST, .exit_code = -1, .detail = bh_buf_take(&text)};
+}
+
+void bh_verdict_failed(struct bh_verdict *ret, enum bh_reason reason, const char *fmt, ...)
+{
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    va_list ap;
+    va_start(ap, fmt);
+    bh_buf_vaddf(&text, fmt, ap);
+    va_end(ap);
+    *ret = (struct bh_verdict){
+        .outcome = BH_OUTCOME_FAILED, .reason = reason, .exit_code = -1, .detail = bh_buf_take(&text)};
+}
+
+void bh_verdict_copy(struct bh_verdict *ret, const struct bh_verdict *v)
+{
+    *ret = *v;
+    ret->detail = bh_strdup(v->detail);
+}
+
+/* --- commands --- */
+
+static char *escaped(const char *text)
+{
+    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+    bh_escape_terminal(&out, text, strlen(text));
+    return bh_buf_take(&out);
+}
+
+static void not_found(struct bh_verdict *ret, const struct bh_command_name *name, const char *command)
+{
+    bh_verdict_failed(ret, BH_REASON_EXIT, "%s could not start: command '%s' was not found in the box%s", name->what,
+                      command, strchr(command, '/') ? " (or the interpreter that its first line names)" : "");
+    ret->exit_code = 127;
+}
+
+/* What kept it from starting: the command itself (its author mends it), what lies in the box, or the host. */
+static void of_not_started(struct bh_verdict *ret, const struct bh_command_name *name,
+                           const struct bh_exec_result *result)
+{
+    const char *step = result->step ? result->step : "exec";
+    const char *why = strerror(result->status);
+    BH_CLEANUP_FREE char *command = escaped(name->argv0);
+    bool full = result->status == ENOSPC || result->status == EDQUOT || result->status == EIO;
+    if (bh_streq(step, "exec") && result->status == ENOENT) {
+        not_found(ret, name, command);
+    } else if (bh_streq(step, "exec")) {
+        bh_verdict_failed(ret, BH_REASON_EXIT, "%s could not start: command '%s': %s", name->what, command, why);
+        ret->exit_code = 126;
+    } else if (bh_streq(step, "chdir")) {
+        BH_CLEANUP_FREE char *dir = escaped(name->workdir ? name->workdir : "/workspace");
+        bh_verdict_failed(ret, BH_REASON_EXIT, "%s could not start: working directory '%s': %s", name->what, dir, why);
+        ret->exit_code = 126;
+    } else if (bh_starts_with(step, "copy ") && !full) {
+        BH_CLEANUP_FREE char *path = escaped(step + strlen("copy "));
+        bh_verdict_failed(ret, BH_REASON_EXIT, "%s could not start: file '%s' could not be put into the box: %s",
+                          name->what, path, why);
+        ret->exit_code = 126;
+    } else {
+        BH_CLEANUP_FREE char *text = escaped(step);
+        bh_verdict_failed(ret, BH_REASON_HOST, "%s could not start: %s: %s", name->what, text, why);
+    }
+}
+
+static void of_timeout(struct bh_verdict *ret, const struct bh_command_name *name, bool killed)
+{
+    char limit[BH_UNIT_TEXT];
+    bh_verdict_failed(ret, BH_REASON_TIMEOUT, "%s took longer than %s%s", name->what,
+                      bh_format_duration(name->timeout_ns, limit), killed ? " and did not end when asked to" : "");
+    ret->phase = name->phase;
+}
+
+static void of_signal(struct bh_verdict *ret, const struct bh_command_name *name, int sig)
+{
+    const char *text = sigabbrev_np(sig);
+    if (text)
+        bh_verdict_failed(ret, BH_REASON_SIGNAL, "%s was ended by signal %d (SIG%s)", name->what, sig, text);
+    else
+        bh_verdict_failed(ret, BH_REASON_SIGNAL, "%s was ended by signal %d", name->what, sig);
+}
+
+bool bh_verdict_of_command(struct bh_verdict *ret, const struct bh_command_name *name, const struct bh_command_end *end)
+{
+    const struct bh_exec_result *result = &end->result;
+    if (result->end == BH_EXEC_BOX_LOST)
+        bh_verdict_lost(ret, name->what);
+    else if (end->stopped)
+        bh_verdict_cancelled(ret);
+    else if (result->end == BH_EXEC_NOT_STARTED)
+        of_not_started(ret, name, result);
+    else if (end->timed_out)
+        of_timeout(ret, name, end->killed);
+    else if (result->end == BH_EXEC_SIGNALED)
+        of_signal(ret, name, result->status);
+    else if (result->status != 0)
+        bh_verdict_failed(ret, BH_REASON_EXIT, "%s exited with code %d", name->what, result->status);
+    else
+        bh_verdict_succeeded(ret);
+    if (result->end == BH_EXEC_EXITED)
+        ret->exit_code = result->status;
+    else if (result->end == BH_EXEC_SIGNALED)
+        ret->signal = result->status;
+    return ret->outcome == BH_OUTCOME_SUCCEEDED;
+}
+
+void bh_verdict_to_result(struct bh_verdict *v, const char *note, struct bh_result *result)
+{
+    result->outcome = v->outcome;
+    if (v->reason != BH_REASON_NONE)
+        result->reason = bh_strdup(bh_reason_text(v->reason, v->phase));
+    result->exit_code = v->exit_code;
+    result->signal = v->signal;
+    if (v->detail && note)
+        result->detail = bh_asprintf("%s; %s", v->detail, note);
+    else if (note)
+        result->detail = bh_strdup(note);
+    else
+        result->detail = BH_TAKE(v->detail);
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker: keeps one `work` and one `control` call waiting at the engine, gives leases to executions, and sends what
+ * they end with until the engine has it. Owns everything that lives on this host for its engine; decides nothing about
+ * a run. The messages are those of docs/protocol.md:
+ *
+ *   sent:      hello work control state done frozen released
+ *   answered:  work: none lease freeze release · control: none kill
+ */
+#include "workers/worker.h"
+
+#include <event2/event.h>
+#include <fcntl.h>
+
+#include "artifact-bus/lease.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/val.h"
+#include "workers/engine_link.h"
+#include "workers/execution.h"
+#include "workers/verdict.h"
+
+#define PARKED_TIMEOUT_NS (30 * BH_NS_PER_S) /* the engine parks a call for 20 s at most */
+#define PLAIN_TIMEOUT_NS (10 * BH_NS_PER_S)
+
+struct parked { /* a call that waits at the engine for something to happen */
+    struct bh_worker *worker;
+    const char *kind;
+    void (*on_answer)(struct bh_worker *w, const struct bh_val *answer);
+    bool outstanding;
+};
+
+struct must_arrive { /* a message that is sent until it is answered */
+    struct bh_list link;
+    struct bh_worker *worker;
+    struct bh_val *body;
+    bool outstanding;
+};
+
+struct bh_worker {
+    struct event_base *loop;
+    struct bh_boxes *boxes;
+    char *home;
+    int null_fd;
+    struct bh_helper *helper;
+    struct bh_shared_boxes *shared;
+    struct bh_engine_link *link;
+    struct parked work, control;
+    struct bh_list messages;
+    struct bh_execution_host host;
+    struct bh_map *executions; /* by instance */
+    struct bh_map *runs;       /* struct bh_run_files by run */
+};
+
+/* --- messages that must arrive --- */
+
+static void send_message(struct must_arrive *m);
+
+static void on_arrived(void *arg, const struct bh_val *answer)
+{
+    struct must_arrive *m = arg;
+    m->outstanding = false;
+    if (!answer)
+        return; /* again when the line is up */
+    if (!bh_val_bool_of(answer, "ok"))
+        bh_log(BH_LOG_INFO, "worker.stale", "kind", bh_val_str_of(m->body, "kind"), NULL);
+    bh_list_remove(&m->link);
+    bh_val_free(m->body);
+    bh_free(m);
+}
+
+static void send_message(struct must_arrive *m)
+{
+    if (!m->outstanding)
+        m->outstanding = bh_engine_link_call(m->worker->link, bh_val_copy(m->body), PLAIN_TIMEOUT_NS, on_arrived, m);
+}
+
+/* Takes body. */
+static void post_message(struct bh_worker *w, struct bh_val *body)
+{
+    struct must_arrive *m = bh_alloc(sizeof(*m));
+    m->worker = w;
+    m->body = body;
+    bh_list_append(&w->messages, &m->link);
+    send_message(m);
+}
+
+/* --- executions --- */
+
+static void on_state_told(void *arg, const struct bh_val *answer)
+{
+    (void)arg;
+    (void)answer;
+}
+
+static void tell_state(void *arg, const struct bh_lease *lease, const char *state)
+{
+    struct bh_worker *w = arg;
+    struct bh_val *body = bh_val_map();
+    bh_val_set_str(body, "kind", "state");
+    bh_val_set_str(body, "instance", lease->instance.s);
+    bh_val_set_int(body, "epoch", lease->epoch);
+    bh_val_set_str(body, "state", state);
+    (void)bh_engine_link_call(w->link, body, PLAIN_TIMEOUT_NS, on_state_told, w);
+}
+
+static void post_result(struct bh_worker *w, const struct bh_result *result)
+{
+    struct bh_val *body = bh_val_map();
+    bh_val_set_str(body, "kind", "done");
+    bh_val_set(body, "result", bh_result_to_val(result));
+    post_message(w, body);
+}
+
+static void on_ended(void *arg, struct bh_execution *e, struct bh_result *result)
+{
+    struct bh_worker *w = arg;
+    post_result(w, result);
+    bh_map_del(w->executions, result->instance.s);
+    bh_result_fini(result);
+    bh_execution_free(e);
+}
+
+/* Forgets runs that nothing works for any more. */
+static void close_idle_runs(struct bh_worker *w)
+{
+    const char *run;
+    void *files;
+    for (size_t it = 0; bh_map_next(w->runs, &it, &run, &files);) {
+        if (((struct bh_run_files *)files)->refs > 1)
+            continue;
+        BH_CLEANUP_FREE char *name = bh_strdup(run);
+        bh_map_del(w->runs, name);
+        bh_run_files_unref(files);
+        it = 0;
+    }
+}
+
+static int find_run(struct bh_worker *w, const char *run, struct bh_run_files **ret, struct bh_err **err)
+{
+    *ret = bh_map_get(w->runs, run);
+    if (*ret)
+        return 0;
+    close_idle_runs(w);
+    int rc = bh_run_files_open(w->home, run, ret, err);
+    if (rc == 0)
+        bh_map_put(w->runs, run, *ret);
+    return rc;
+}
+
+static void refuse_lease(struct bh_worker *w, const struct bh_lease *lease, int code, const struct bh_err *err)
+{
+    struct bh_verdict verdict;
+    struct bh_result result = {.instance = lease->instance, .epoch = lease->epoch, .ended = bh_wall_now()};
+    bh_verdict_host(&verdict, "taking the work", code, err);
+    bh_verdict_to_result(&verdict, NULL, &result);
+    bh_verdict_fini(&verdict);
+    post_result(w, &result);
+    bh_result_fini(&result);
+}
+
+/* A lease that cannot be read is answered as far as it names its execution. */
+static void on_bad_lease(struct bh_worker *w, const struct bh_val *lease, int code, const struct bh_err *err)
+{
+    const char *instance = bh_val_str_of(lease, "instance");
+    struct bh_lease head = {.epoch = bh_val_int_of(lease, "epoch")};
+    bh_log(BH_LOG_ERROR, "worker.lease", "error", bh_err_message(err), NULL);
+    if (!instance || !bh_instance_id_valid(instance))
+        return;
+    memcpy(head.instance.s, instance, sizeof(head.instance.s));
+    refuse_lease(w, &head, code, err);
+}
+
+static void on_lease(struct bh_worker *w, const struct bh_val *answer)
+{
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    struct bh_lease lease = {0};
+    struct bh_run_files *run;
+    int rc = bh_lease_from_val(bh_val_get(answer, "lease"), &lease, &err);
+    if (rc != 0) {
+        on_bad_lease(w, bh_val_get(answer, "lease"), rc, err);
+        return;
+    }
+    if (bh_map_has(w->executions, lease.instance.s)) { /* told twice */
+        bh_lease_fini(&lease);
+        return;
+    }
+    rc = find_run(w, lease.run.s, &run, &err);
+    if (rc != 0) {
+        refuse_lease(w, &lease, rc, err);
+        bh_lease_fini(&lease);
+        return;
+    }
+    struct bh_instance_id instance = lease.instance;
+    bh_map_put(w->executions, instance.s, bh_execution_start(&w->host, run, &lease));
+}
+
+/* --- boxes --- */
+
+/* A freeze or release that is under way: what is to be said when it is over. */
+struct box_message {
+    struct bh_worker *worker;
+    struct bh_val *body;
+};
+
+static struct box_message *box_message_new(struct bh_worker *w, const char *kind, const struct bh_val *answer)
+{
+    static const char *const fields[] = {"run", "box", "key", "layer"};
+    struct box_message *m = bh_alloc(sizeof(*m));
+    m->worker = w;
+    m->body = bh_val_map();
+    bh_val_set_str(m->body, "kind", kind);
+    for (size_t i = 0; i < BH_ARRAY_LEN(fields); i++) {
+        if (bh_val_get(answer, fields[i]))
+            bh_val_set_str(m->body, fields[i], bh_val_str_of(answer, fields[i]));
+    }
+    return m;
+}
+
+static void on_frozen(void *arg, int code, const struct bh_err *err)
+{
+    struct box_message *m = arg;
+    bh_val_set_bool(m->body, "ok", code == 0);
+    bh_val_set_str(m->body, "detail", err ? bh_err_message(err) : NULL);
+    post_message(m->worker, m->body);
+    bh_free(m);
+}
+
+static void on_freeze(struct bh_worker *w, const struct bh_val *answer)
+{
+    const char *run = bh_val_str_of(answer, "run"), *key = bh_val_str_of(answer, "key");
+    const char *layer = bh_val_str_of(answer, "layer");
+    if (run && key && layer)
+        bh_shared_freeze(w->shared, run, key, layer, on_frozen, box_message_new(w, "frozen", answer));
+}
+
+static void on_released(void *arg)
+{
+    struct box_message *m = arg;
+    post_message(m->worker, m->body);
+    bh_free(m);
+}
+
+static void on_release(struct bh_worker *w, const struct bh_val *answer)
+{
+    const char *run = bh_val_str_of(answer, "run"), *key = bh_val_str_of(answer, "key");
+    if (run && key)
+        bh_shared_release(w->shared, run, key, bh_val_bool_of(answer, "keep"), on_released,
+                          box_message_new(w, "released", answer));
+}
+
+/* --- what the engine answers --- */
+
+static void on_kill(struct bh_worker *w, const struct bh_val *answer)
+{
+    const char *instance = bh_val_str_of(answer, "instance");
+    struct bh_execution *e = instance ? bh_map_get(w->executions, instance) : NULL;
+    if (e && bh_execution_lease(e)->epoch == bh_val_int_of(answer, "epoch"))
+        bh_execution_cancel(e);
+}
+
+static void on_none(struct bh_worker *w, const struct bh_val *answer)
+{
+    (void)w;
+    (void)answer;
+}
+
+struct answer_kind {
+    const char *kind;
+    void (*fn)(struct bh_worker *w, const struct bh_val *answer);
+};
+
+static void dispatch(struct bh_worker *w, const struct answer_kind *kinds, size_t n, const struct bh_val *answer)
+{
+    const char *kind = bh_val_str_of(answer, "kind");
+    for (size_t i = 0; i < n; i++) {
+        if (bh_streq(kind, kinds[i].kind)) {
+            kinds[i].fn(w, answer);
+            return;
+        }
+    }
+    bh_log(BH_LOG_WARN, "worker.unknown", "kind", kind ? kind : "", NULL);
+}
+
+static void on_work(struct bh_worker *w, const struct bh_val *answer)
+{
+    static const struct answer_kind kinds[] = {
+        {"none", on_none}, {"lease", on_lease}, {"freeze", on_freeze}, {"release", on_release}};
+    dispatch(w, kinds, BH_ARRAY_LEN(kinds), answer);
+}
+
+static void on_control(struct bh_worker *w, const struct bh_val *answer)
+{
+    static const struct answer_kind kinds[] = {{"none", on_none}, {"kill", on_kill}};
+    dispatch(w, kinds, BH_ARRAY_LEN(kinds), answer);
+}
+
+static void park(struct parked *p);
+
+/* The next call goes out before the answer is looked at: the engine need not wait for what follows from it. */
+static void on_parked(void *arg, const struct bh_val *answer)
+{
+    struct parked *p = arg;
+    p->outstanding = false;
+    if (!answer)
+        return; /* again when the line is up */
+    park(p);
+    p->on_answer(p->worker, answer);
+}
+
+static void park(struct parked *p)
+{
+    if (p->outstanding)
+        return;
+    struct bh_val *body = bh_val_map();
+    bh_val_set_str(body, "kind", p->kind);
+    p->outstanding = bh_engine_link_call(p->worker->link, body, PARKED_TIMEOUT_NS, on_parked, p);
+}
+
+static void on_up(void *arg)
+{
+    struct bh_worker *w = arg;
+    BH_LIST_FOREACH (it, tmp, &w->messages) {
+        send_message(BH_CONTAINER(it, struct must_arrive, link));
+    }
+    park(&w->work);
+    park(&w->control);
+}
+
+/* --- life --- */
+
+static int open_parts(struct bh_worker *w, const struct bh_worker_options *options, struct bh_err **err)
+{
+    w->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (w->null_fd < 0)
+        return bh_err_set(err, BH_E_HOST, errno, "cannot open '/dev/null'");
+    int rc = bh_helper_new(w->loop, &w->helper, err);
+    if (rc != 0)
+        return rc;
+    w->shared = bh_shared_boxes_new(w->loop, w->boxes, w->null_fd);
+    w->host = (struct bh_execution_host){
+        .loop = w->loop,
+        .boxes = w->boxes,
+        .shared = w->shared,
+        .helper = w->helper,
+        .null_fd = w->null_fd,
+        .arg = w,
+        .state = tell_state,
+        .ended = on_ended,
+    };
+    const struct bh_engine_link_options link = {
+        .url = options->url, .token = options->token, .slots = options->slots, .up = on_up, .arg = w};
+    return bh_engine_link_new(w->loop, &link, &w->link, err);
+}
+
+int bh_worker_new(struct event_base *loop, struct bh_boxes *boxes, const struct bh_worker_options *options,
+                  struct bh_worker **ret, struct bh_err **err)
+{
+    struct bh_worker *w = bh_alloc(sizeof(*w));
+    w->loop = loop;
+    w->boxes = boxes;
+    w->home = bh_strdup(options->home);
+    w->null_fd = -1;
+    w->work = (struct parked){.worker = w, .kind = "work", .on_answer = on_work};
+    w->control = (struct parked){.worker = w, .kind = "control", .on_answer = on_control};
+    w->executions = bh_map_new(NULL);
+    w->runs = bh_map_new(NULL);
+    bh_list_init(&w->messages);
+    int rc = open_parts(w, options, err);
+    if (rc != 0) {
+        bh_worker_free(w);
+        return bh_err_wrap(err, rc, "starting the worker");
+    }
+    *ret = w;
+    return 0;
+}
+
+static void free_messages(struct bh_worker *w)
+{
+    BH_LIST_FOREACH (it, tmp, &w->messages) {
+        struct must_arrive *m = BH_CONTAINER(it, struct must_arrive, link);
+        bh_val_free(m->body);
+        bh_free(m);
+    }
+}
+
+void bh_worker_free(struct bh_worker *w)
+{
+    const char *key;
+    void *value;
+    if (!w)
+        return;
+    for (size_t it = 0; bh_map_next(w->executions, &it, &key, &value);)
+        bh_execution_free(value);
+    bh_shared_boxes_free(w->shared);
+    bh_engine_link_free(w->link);
+    bh_helper_free(w->helper);
+    free_messages(w);
+    for (size_t it = 0; bh_map_next(w->runs, &it, &key, &value);)
+        bh_run_files_unref(value);
+    bh_map_free(w->runs);
+    bh_map_free(w->executions);
+    bh_close(w->null_fd);
+    bh_free(w->home);
+    bh_free(w);
+}
