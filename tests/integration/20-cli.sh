@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every verb as the contract fixes it: what goes to stdout, what to stderr, exit statuses, JSON.
+# shellcheck source=tests/integration/lib.sh
+source "$(dirname "$0")/lib.sh"
+begin "$1" "$0" "$@"
+
+json() { printf '%s' "$out" | field "$1"; }
+
+# --- init, lint, plan
+expect 0 'init writes a starter' bulkhead init first
+check 'the file is there' test -f first/pipeline.yaml
+expect 2 'and never overwrites it' bulkhead init first
+has 'says that it exists' "$errs" 'exists'
+expect 0 'the starter lints' bulkhead lint first/pipeline.yaml
+expect 0 'lint as JSON' bulkhead lint first/pipeline.yaml -o json
+same 'without errors' "$(json '["errors"]')" '[]'
+expect 0 'plan as text' bulkhead plan first/pipeline.yaml
+has 'shows the box and why' "$out" 'why:'
+expect 0 'plan as dot' bulkhead plan first/pipeline.yaml --format dot
+has 'is a digraph' "$out" 'digraph'
+expect 0 'plan as mermaid' bulkhead plan first/pipeline.yaml --format mermaid
+has 'is a flowchart' "$out" 'flowchart'
+expect 0 'plan as JSON' bulkhead plan first/pipeline.yaml -o json
+for key in name asks boxes agents warnings; do has "plan has '$key'" "$out" "\"$key\""; done
+same 'an agent runs after the other' "$(json '["agents"][1]["after"]')" "['researcher']"
+expect 0 'a dry run is a plan' bulkhead run first/pipeline.yaml -n
+has 'with boxes' "$out" 'boxes:'
+expect 0 'and leaves no run' bulkhead ps --all -o json
+same 'none' "$out" '[]'
+
+# --- run and its readers
+expect 0 'run with JSON' bulkhead run first/pipeline.yaml -o json -p topic=walls
+last=$(printf '%s\n' "$out" | tail -n 1)
+run=$(printf '%s' "$last" | field '["run"]')
+same 'the last line says the status' "$(printf '%s' "$last" | field '["status"]')" succeeded
+has 'progress goes to stderr' "$errs" 'researcher'
+expect 0 'a unique prefix names the run' bulkhead show "${run:0:20}" -o json
+same 'the same run' "$(json '["run"]')" "$run"
+for key in run name status created started ended params usage agents failure; do has "show has '$key'" "$out" "\"$key\""; done
+same 'params are there' "$(json '["params"]["topic"]')" walls
+for key in attempt try instance status reason exit_code signal started ended duration_ms box selected usage; do
+  has "an attempt has '$key'" "$(json '["agents"][0]["attempts"][0]')" "'$key'"
+done
+expect 0 'show as text' bulkhead show @latest
+has 'lists the writer' "$out" writer
+expect 0 '@latest:NAME' bulkhead show @latest:starter -o json
+same 'is that run' "$(json '["run"]')" "$run"
+expect 2 '@latest of another name' bulkhead show @latest:nobody
+expect 0 'ps --all' bulkhead ps --all -o json
+same 'one run' "$(json '.__len__()')" 1
+expect 0 'logs as JSON' bulkhead logs @latest -o json
+for key in time run stage agent attempt try instance box stream seq text; do has "a line has '$key'" "$out" "\"$key\""; done
+expect 0 'logs chosen by regular expression' bulkhead logs @latest --grep 'looking for w' --no-prefix
+same 'the line alone' "$out" 'looking for walls'
+expect 0 'logs of the other stream' bulkhead logs @latest --stream stderr
+same 'none' "$out" ''
+expect 0 'tail' bulkhead logs @latest --tail 0
+same 'of nothing' "$out" ''
+expect 0 'logs since a duration' bulkhead logs @latest --since 1h
+has 'finds it' "$out" 'looking for walls'
+expect 0 'logs of the future' bulkhead logs @latest --since 2099-01-01T00:00:00+02:00
+same 'are empty' "$out" ''
+expect 0 'following an ended run ends' timeout 20 "$work/bin/bulkhead" logs @latest -f
+expect 0 'artifacts as JSON' bulkhead artifacts @latest -o json
+for key in name digest size kind agent attempt instance label private published; do has "an artifact has '$key'" "$out" "\"$key\""; done
+expect 0 'get' bulkhead get @latest notes.md
+same 'the bytes are those' "$(sha256sum < notes.md | cut -d' ' -f1)" "$(bulkhead artifacts @latest -o json | field '[1]["digest"][7:]')"
+expect 2 'get never overwrites' bulkhead get @latest notes.md
+has 'and says how' "$errs" '--force'
+expect 0 'unless forced' bulkhead get @latest notes.md --force
+expect 2 'an artifact that is not there' bulkhead get @latest note.md
+has 'suggests the nearest' "$errs" 'notes.md'
+expect 0 'provenance as JSON' bulkhead provenance @latest notes.md -o json
+same 'begins with the artifact' "$(json '[0]["name"]')" notes.md
+same 'and goes back' "$(json '[1]["name"]')" facts.txt
+for key in digest size run agent stage attempt try instance box base command inputs files label started ended exit_code; do
+  has "provenance has '$key'" "$out" "\"$key\""
+done
+expect 0 'explain an agent' bulkhead explain @latest writer
+has 'tells where it ran and why' "$out" 'box crew'
+expect 2 'explain an agent that is not there' bulkhead explain @latest write
+has 'suggests' "$errs" "did you mean 'writer'"
+expect 0 'resume of a run that succeeded starts nothing' bulkhead run --resume "$run" -o json
+same 'and is the same run' "$(json '["run"]')" "$run"
+expect 2 'resume with another document is refused' bulkhead run examples/writers-room/pipeline.yaml --resume "$run"
+expect 2 'resume of an unknown run' bulkhead run --resume 0000000000
+has 'says no run' "$errs" "no run '0000000000'"
+
+# --- usage
+expect 2 'an unknown verb' bulkhead lnt
+has 'suggests the nearest' "$errs" "did you mean 'bulkhead lint'"
+expect 2 'an unknown option' bulkhead run first/pipeline.yaml --parm a=b
+has 'suggests the nearest' "$errs" "did you mean '--param'"
+expect 2 'no verb' bulkhead
+expect 3 'a verb of a later version' bulkhead serve
+has 'says so' "$errs" 'does not exist yet'
+expect 2 'the empty run id' bulkhead show ''
+expect 2 'an ill time' bulkhead logs @latest --since yesterday
+expect 2 'a parameter that is not there' bulkhead run first/pipeline.yaml -p topc=x
+has 'suggests the nearest' "$errs" topic
+expect 2 'a file that is not there' bulkhead lint nothing.yaml
+expect 2 'an error as JSON' bulkhead show nope -o json
+for key in code message detail hint file line column path; do has "an error has '$key'" "$out" "\"$key\""; done
+for verb in init lint plan run ps show explain logs artifacts get provenance doctor version completion; do
+  expect 0 "$verb --help" bulkhead "$verb" --help
+  has 'with an example' "$out" 'example:'
+done
+expect 0 'version' bulkhead version
+has 'says it' "$out" 'bulkhead 0.'
+for shell in bash zsh fish; do expect 0 "completion for $shell" bulkhead completion "$shell"; done
+expect 0 'the bash completion is bash' bash -n <(bulkhead completion bash)
+expect 0 'doctor' bulkhead doctor
+has 'finds the user namespace' "$out" 'user namespace'
+expect 0 'doctor as JSON' bulkhead doctor -o json
+same 'all well' "$(json '["ok"]')" True
+
+done_testing
