@@ -57,7 +57,7 @@ static void civil_from_days(int64_t days, int64_t *year, int *month, int *day)
 
 char *bh_wall_format(struct bh_wall t, char buf[static BH_WALL_TEXT])
 {
-    int64_t s = floor_div(t.us, US_PER_S), us = t.us - s * US_PER_S;
+    int64_t s = floor_div(t.us, US_PER_S), us = (t.us % US_PER_S + US_PER_S) % US_PER_S;
     int64_t days = floor_div(s, S_PER_DAY), of_day = s - days * S_PER_DAY, year;
     int month, day;
     civil_from_days(days, &year, &month, &day);

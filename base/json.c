@@ -157,7 +157,7 @@ static void add_escaped(struct bh_buf *out, const char *text, size_t len)
         if (!c)
             continue;
         bh_buf_add(out, text + plain, i - plain);
-        bh_buf_addf(out, "\\u%04x", c);
+        bh_buf_addf(out, "\\u%04X", c);
         i += n - 1;
         plain = i + 1;
     }

@@ -82,13 +82,16 @@ static int open_dir_segment(int dirfd, const char *segment, int flags, mode_t mo
 }
 
 /* O_PATH|O_NOFOLLOW opens a link itself, which only a caller who gave both flags wants. */
-static int open_last(int dirfd, const char *segment, int flags, mode_t mode)
+static int open_last(int dirfd, const char *segment, int flags, mode_t mode, bool must_be_directory)
 {
     struct stat st;
-    if (flags & O_DIRECTORY)
+    bool wants_link = (flags & O_PATH) && (flags & O_NOFOLLOW) && !must_be_directory;
+    if (must_be_directory)
+        flags |= O_DIRECTORY;
+    if (flags & O_DIRECTORY && !wants_link)
         return open_dir_segment(dirfd, segment, flags | O_NOFOLLOW | O_CLOEXEC, mode & 07777);
     BH_CLEANUP_FD int fd = openat(dirfd, segment, flags | O_NOFOLLOW | O_CLOEXEC, mode & 07777);
-    if (fd < 0 || !(flags & O_PATH) || flags & O_NOFOLLOW)
+    if (fd < 0 || !(flags & O_PATH) || wants_link)
         return BH_TAKE_FD(fd);
     if (fstat(fd, &st) < 0)
         return -1;
@@ -143,14 +146,12 @@ static int open_by_walk(int dirfd, const char *name, int flags, mode_t mode)
     BH_CLEANUP_FD int owned = -1;
     if (walk(dirfd, name, NULL, last, &owned) < 0)
         return -1;
-    if (ends_as_directory(name)) {
-        if (flags & O_CREAT) {
-            errno = EISDIR;
-            return -1;
-        }
-        flags |= O_DIRECTORY;
+    bool must_be_directory = ends_as_directory(name);
+    if (must_be_directory && flags & O_CREAT) {
+        errno = EISDIR;
+        return -1;
     }
-    return open_last(owned >= 0 ? owned : dirfd, last, flags, mode);
+    return open_last(owned >= 0 ? owned : dirfd, last, flags, mode, must_be_directory);
 }
 
 int bh_open_beneath(int dirfd, const char *name, int flags, mode_t mode)
