@@ -140,13 +140,10 @@ static struct bh_val *said_frozen(struct bh_dispatcher *d, const struct bh_val *
 {
     size_t box = box_index(d, bh_val_str_of(body, "box"));
     const char *layer = bh_val_str_of(body, "layer");
-    if (box == SIZE_MAX)
+    struct bh_event event = {.kind = bh_val_bool_of(body, "ok") ? BH_EV_FROZEN : BH_EV_FREEZE_FAILED, .box = box};
+    if (box == SIZE_MAX || !layer || strlen(layer) >= sizeof(event.layer))
         return ok_body(false);
-    struct bh_event event = {.kind = BH_EV_FREEZE_FAILED, .box = box};
-    if (bh_val_bool_of(body, "ok") && layer && strlen(layer) < sizeof(event.layer)) {
-        event.kind = BH_EV_FROZEN;
-        memcpy(event.layer, layer, strlen(layer) + 1);
-    }
+    memcpy(event.layer, layer, strlen(layer) + 1);
     struct bh_val *extra = bh_val_map();
     bh_val_set_str(extra, "detail", bh_val_str_of(body, "detail"));
     return ok_body(bh_live_run_apply(d->run, &event, extra));
@@ -255,6 +252,7 @@ static void carry_out_freeze(struct bh_dispatcher *d, const struct bh_effect *ef
     struct box_life *life = &d->boxes[effect->box];
     if (!life->key) {
         struct bh_event event = {.kind = BH_EV_FREEZE_FAILED, .box = effect->box};
+        memcpy(event.layer, effect->layer, sizeof(event.layer));
         (void)bh_live_run_apply(d->run, &event, NULL);
         return;
     }
