@@ -120,8 +120,8 @@ static void test_existing_directory_is_taken(void **state)
     struct stat st;
     T_INT(mkdir(path, 0777), 0);
     T_INT(chmod(path, 0777), 0);
-    if (geteuid() == 0)
-        T_INT(chown(path, 12345, 12345), 0);
+    if (chown(path, 12345, 12345) != 0)
+        print_message("only root can give a folder away: tested with our own\n");
     put(other, "mine");
     T_OK(bh_home_open(path, true, &home, &err));
     T_INT(stat(path, &st), 0);
@@ -250,7 +250,7 @@ static int unwritable(void)
 static void test_unwritable(void **state)
 {
     (void)state;
-    in_child(unwritable, "setuid");
+    in_child(unwritable, "root");
 }
 
 static int foreign_folder(void)

@@ -16,14 +16,24 @@ static inline int write_proc(const char *path, const char *text, size_t len)
     return fd < 0 ? -1 : bh_write_all(fd, text, len);
 }
 
-/* As an ordinary user: root of a user namespace, so that files keep their owner. 0, or -1 where it cannot be had. */
+/* Makes us root of a user namespace, so that files keep their owner. */
+static inline int enter_user_namespace(void)
+{
+    char uids[64], gids[64];
+    int nu = snprintf(uids, sizeof(uids), "0 %u 1", (unsigned)geteuid());
+    int ng = snprintf(gids, sizeof(gids), "0 %u 1", (unsigned)getegid());
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 || write_proc("/proc/self/uid_map", uids, (size_t)nu) != 0)
+        return -1;
+    if (write_proc("/proc/self/setgroups", "deny", 4) != 0)
+        return -1;
+    return write_proc("/proc/self/gid_map", gids, (size_t)ng);
+}
+
+/* 0, or -1 where it cannot be had. */
 static inline int enter_mount_namespace(void)
 {
-    char map[64];
-    int n = snprintf(map, sizeof(map), "0 %u 1", (unsigned)geteuid());
-    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0) {
-        if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 || write_proc("/proc/self/uid_map", map, (size_t)n) != 0)
-            return -1;
-    }
+    bool root = geteuid() == 0 && unshare(CLONE_NEWNS) == 0;
+    if (!root && enter_user_namespace() != 0)
+        return -1;
     return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 }

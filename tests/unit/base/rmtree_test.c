@@ -229,7 +229,7 @@ static void test_directories_without_permissions(void **state)
     (void)state;
     int r = in_child(closed_directories);
     if (r == 77)
-        t_skip("setuid", "cannot become an ordinary user here");
+        t_skip("root", "cannot become an ordinary user here");
     T_INT(r, 0);
 }
 
@@ -250,9 +250,8 @@ static int foreign_directory(void)
 static void test_goes_on_past_a_failure(void **state)
 {
     (void)state;
-    if (geteuid() != 0)
+    if (geteuid() != 0 || fchown(dir, 65534, 65534) != 0)
         t_skip("root", "needs two users");
-    T_INT(fchown(dir, 65534, 65534), 0);
     static const char *const names[] = {"own", "own/a", "own/z", "own/foreign"};
     for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
         T_INT(mkdirat(dir, names[i], 0755), 0);
@@ -263,7 +262,7 @@ static void test_goes_on_past_a_failure(void **state)
     put(dir, "own/foreign/f");
     int r = in_child(foreign_directory);
     if (r == 77)
-        t_skip("setuid", "cannot become an ordinary user here");
+        t_skip("root", "cannot become an ordinary user here");
     T_INT(r, 0);
     T_INT(bh_rmtree_at(dir, "own"), 0);
 }
