@@ -25,7 +25,7 @@ struct bh_plan_input {
     const char *path; /* below /workspace/in; the name where the document says nothing; NULL for a glob (each match
                          keeps its name) */
     bool optional;
-    int source;        /* index into pipeline->sources where a source is bound, else -1 */
+    int source;        /* index into pipeline->sources where a source is bound (of a glob: the first), else -1 */
     size_t *producers; /* indices into plan->agents */
     size_t n_producers;
 };
@@ -48,9 +48,15 @@ struct bh_plan_agent {
     int stage;
     size_t box;                /* index into plan->boxes */
     enum bh_topology topology; /* what placement made of it */
-    struct bh_edge *after;     /* sorted by agent, one per agent (the strictest kind) */
+    /*
+     * Sorted by agent, one per agent (the strictest kind). Barriers are reduced: who waits for a whole stage does not
+     * list the stages that this one waited for. Agents that wait for the same stage share one array (the same pointer),
+     * so that 5,000 agents behind 5,000 others cost 5,000 edges: whoever copies edges should share them too.
+     */
+    struct bh_edge *after;
     size_t n_after;
-    struct bh_plan_input *inputs; /* explicit; where the document gives none: the implicit ones of earlier stages */
+    /* Explicit; where the document gives none: the implicit ones of earlier stages, in an array that is shared too. */
+    struct bh_plan_input *inputs;
     size_t n_inputs;
     const char **left_out; /* tainted artifacts of earlier stages that an implicit input does not show */
     size_t n_left_out;
@@ -67,8 +73,13 @@ struct bh_plan_agent {
     struct bh_pair *env;
     size_t n_env;
     enum bh_label label;
-    const char *why;    /* of the label: "pages.jsonl ← retrieval (untrusted: true)"; NULL where trusted */
-    const char *reason; /* why it stands in its box */
+    const char *why;              /* of the label: "pages.jsonl ← retrieval (untrusted: true)"; NULL where trusted */
+    const char *reason;           /* why it stands in its box */
+    const struct bh_pair *matrix; /* the values of its cell */
+    size_t n_matrix;
+    const char **steered_by; /* tainted artifacts that decide whether, or how often, it runs */
+    size_t n_steered_by;
+    bool implicit_inputs; /* `inputs` are those of the earlier stages, not the document's */
 };
 
 struct bh_plan_box {
@@ -85,6 +96,10 @@ struct bh_plan_box {
     size_t n_agents;
     bool writable_usr;            /* some agent of it has a setup, prepare, or is root */
     const struct bh_box_doc *doc; /* NULL: none */
+    const char **setup;           /* of boxes.NAME, as in an agent; n_setup 0: none */
+    size_t n_setup;
+    struct bh_pair *files; /* of boxes.NAME */
+    size_t n_files;
 };
 
 struct bh_param_value { /* given or defaulted; text as the agent sees it */

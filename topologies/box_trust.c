@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns what placement itself must refuse for the sake of trust: tainted content beside powers in one box, and untrusted
+ * content in a box that was to be shared by all. Which agents may be let in by a gate, and what may leave a box, is
+ * judged above this floor.
+ */
+#include "topologies/placement.h"
+
+/* The member by which the box is tainted: not one that is so only because it stands in it. */
+static size_t culprit(const struct bh_planner *pl, const struct bh_plan_box *box)
+{
+    for (size_t i = 0; i < box->n_agents; i++) {
+        const struct bh_draft *d = &pl->drafts[box->agents[i]];
+        if (d->box_tainted && d->via != BH_VIA_BOX)
+            return box->agents[i];
+    }
+    return box->agents[0];
+}
+
+/* A member that holds a power. */
+static size_t holder(struct bh_planner *pl, const struct bh_plan_box *box)
+{
+    BH_CLEANUP_MAP struct bh_map *seen = bh_map_new(NULL);
+    struct bh_texts powers = {0};
+    for (size_t i = 0; i < box->n_agents; i++) {
+        bh_traits_add_powers(pl, box->agents[i], seen, &powers);
+        if (powers.len > 0)
+            return box->agents[i];
+    }
+    return box->agents[0];
+}
+
+static void refuse_powers(struct bh_planner *pl, const struct bh_plan_box *box)
+{
+    size_t reader = culprit(pl, box), owner = holder(pl, box);
+    const struct bh_plan_agent *a = &pl->plan->agents[reader], *b = &pl->plan->agents[owner];
+    struct bh_err *err = NULL;
+    if (reader == owner)
+        bh_err_set(&err, BH_E_TRUST, 0, "agent '%s' is tainted and has a power: %s", a->name, box->powers[0]);
+    else
+        bh_err_set(&err, BH_E_TRUST, 0, "box '%s' is tainted by agent '%s' and has a power of agent '%s': %s", box->id,
+                   a->name, b->name, box->powers[0]);
+    bh_err_detail(&err, "tainted: %s", a->why);
+    bh_err_hint(&err,
+                "what tainted content can reach it can use: take the power away, or let the artifact in by 'accept'");
+    bh_planner_report(pl, err, b->doc->name.pos, b->doc->path);
+}
+
+static bool begins_taint(const struct bh_planner *pl, size_t agent)
+{
+    return pl->drafts[agent].via == BH_VIA_SELF || pl->drafts[agent].via == BH_VIA_SOURCE;
+}
+
+/* A member that would be trusted, were it not for the box; else SIZE_MAX. */
+static size_t bystander(const struct bh_planner *pl, const struct bh_plan_box *box)
+{
+    for (size_t i = 0; i < box->n_agents; i++) {
+        const struct bh_draft *d = &pl->drafts[box->agents[i]];
+        if (!d->box_tainted || d->via == BH_VIA_BOX)
+            return box->agents[i];
+    }
+    return SIZE_MAX;
+}
+
+static void refuse_sharing(struct bh_planner *pl, const struct bh_plan_box *box)
+{
+    size_t reader = culprit(pl, box), other = bystander(pl, box);
+    for (size_t i = 0; i < box->n_agents && !begins_taint(pl, reader); i++)
+        reader = begins_taint(pl, box->agents[i]) ? box->agents[i] : reader;
+    if (other == SIZE_MAX && !begins_taint(pl, reader))
+        return; /* all of them read what came from elsewhere */
+    if (other == SIZE_MAX || other == reader)
+        other = box->agents[0] == reader ? box->agents[1] : box->agents[0];
+    const struct bh_plan_agent *a = &pl->plan->agents[reader];
+    struct bh_err *err = NULL;
+    bh_err_set(&err, BH_E_TRUST, 0, "agent '%s' is tainted and cannot share box '%s' with agent '%s'", a->name, box->id,
+               pl->plan->agents[other].name);
+    bh_err_detail(&err, "tainted: %s", a->why);
+    bh_err_hint(&err, "leave 'topology' away, and the plan puts it into a box of its own");
+    bh_planner_report(pl, err, a->doc->name.pos, a->doc->path);
+}
+
+void bh_box_trust_check(struct bh_planner *pl, size_t index)
+{
+    const struct bh_plan_box *box = &pl->plan->boxes[index];
+    if (box->label != BH_TAINTED)
+        return;
+    if (box->n_powers > 0)
+        refuse_powers(pl, box);
+    else if (box->n_agents > 1 && strcmp(box->id, "crew") == 0)
+        refuse_sharing(pl, box);
+}

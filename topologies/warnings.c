@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns what is worth saying of a document that is good: keys that this version cannot carry out, and things that are
+ * declared and used by nobody. What cannot be known from the document alone is not said.
+ */
+#include <ctype.h>
+
+#include "base/text.h"
+#include "topologies/plan_priv.h"
+
+static struct bh_err *later_error(const struct bh_pipeline *doc, const struct bh_later *l)
+{
+    struct bh_err *err = NULL;
+    bh_err_set(&err, BH_E_NOT_SUPPORTED, 0, "'%s' is not supported by this version", l->key);
+    bh_err_at(&err, doc->file, l->pos.line, l->pos.column, l->path);
+    return err;
+}
+
+int bh_plan_check_supported(const struct bh_plan *plan, struct bh_errlist *errors)
+{
+    const struct bh_pipeline *doc = plan->pipeline;
+    for (size_t i = 0; i < doc->n_later; i++)
+        bh_errlist_add(errors, later_error(doc, &doc->later[i]));
+    return doc->n_later > 0 ? -BH_E_NOT_SUPPORTED : 0;
+}
+
+static void warn_later(struct bh_planner *pl)
+{
+    for (size_t i = 0; i < pl->doc->n_later; i++) {
+        const struct bh_later *l = &pl->doc->later[i];
+        bh_planner_warn(pl, later_error(pl->doc, l), l->pos, l->path);
+    }
+}
+
+static void warn_unused(struct bh_planner *pl, struct bh_pos pos, const char *path, const char *what, const char *name)
+{
+    struct bh_err *err = NULL;
+    bh_err_set(&err, BH_E_INVALID, 0, "%s '%s' is used by no agent", what, name);
+    bh_planner_warn(pl, err, pos, path);
+}
+
+static void warn_sources(struct bh_planner *pl)
+{
+    for (size_t i = 0; i < pl->doc->n_sources; i++) {
+        const struct bh_str *name = &pl->doc->sources[i].name;
+        if (!pl->source_used[i])
+            warn_unused(pl, name->pos, bh_arena_printf(pl->arena, "sources.%s", name->s), "source", name->s);
+    }
+}
+
+static void warn_boxes(struct bh_planner *pl)
+{
+    for (size_t i = 0; i < pl->doc->n_boxes; i++) {
+        const struct bh_box_doc *doc = &pl->doc->boxes[i];
+        bool used = false;
+        for (size_t b = 0; b < pl->plan->n_boxes && !used; b++)
+            used = pl->plan->boxes[b].doc == doc;
+        if (!used)
+            warn_unused(pl, doc->name.pos, bh_arena_printf(pl->arena, "boxes.%s", doc->name.s), "box", doc->name.s);
+    }
+}
+
+/* Whether some text of the document mentions the variable, or a predicate the parameter. */
+static bool mentions(const struct bh_node *n, const char *variable, const char *param)
+{
+    const char *text = bh_node_text(n);
+    if (text)
+        return strstr(text, variable) || strstr(text, "params.json");
+    for (size_t i = 0; i < bh_node_len(n); i++) {
+        const struct bh_node *item = bh_node_at(n, i);
+        const char *key = bh_node_kind(n) == BH_NODE_MAP ? bh_node_key_at(n, i) : NULL;
+        if (mentions(item, variable, param) || (bh_streq(key, "param") && bh_streq(bh_node_text(item), param)))
+            return true;
+    }
+    return false;
+}
+
+static const char *variable_of(struct bh_planner *pl, const char *param)
+{
+    char *name = bh_arena_printf(pl->arena, "BULKHEAD_PARAM_%s", param);
+    for (char *p = name; *p; p++)
+        *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+    return name;
+}
+
+/* A script that comes by `files` or lies in the base may read every parameter: then nothing can be said. */
+static bool runs_scripts(const struct bh_pipeline *doc)
+{
+    for (size_t i = 0; i < doc->n_agents; i++) {
+        const struct bh_agent *a = &doc->agents[i];
+        if (a->files.len > 0 || a->brain.set || (a->traits.base.s && strcmp(a->traits.base.s, "host") != 0))
+            return true;
+    }
+    return doc->traits.base.s && strcmp(doc->traits.base.s, "host") != 0;
+}
+
+static void warn_params(struct bh_planner *pl)
+{
+    enum { LOOKED_AT = 50 }; /* each costs a walk over the whole document */
+    size_t looked = 0;
+    if (runs_scripts(pl->doc))
+        return;
+    for (size_t i = 0; i < pl->doc->n_params && looked < LOOKED_AT; i++) {
+        const struct bh_str *name = &pl->doc->params[i].name;
+        const struct bh_param_slot *slot = bh_map_get(pl->params, name->s);
+        if (slot->used)
+            continue;
+        looked++;
+        if (!mentions(pl->doc->root, variable_of(pl, name->s), name->s))
+            warn_unused(pl, name->pos, bh_arena_printf(pl->arena, "params.%s", name->s), "param", name->s);
+    }
+}
+
+void bh_plan_warnings(struct bh_planner *pl)
+{
+    warn_later(pl);
+    warn_sources(pl);
+    warn_boxes(pl);
+    warn_params(pl);
+}
