@@ -6,6 +6,8 @@
  * Maps that others refer to are read first, whatever their order in the file, so the walk over the top level only
  * notes where they are.
  */
+#include <stdlib.h>
+
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/map.h"
@@ -183,6 +185,14 @@ static void load_work(struct bh_reader *r, const struct bh_document *d, const st
     }
 }
 
+static int by_position(const void *a, const void *b)
+{
+    const struct bh_later *x = a, *y = b;
+    if (x->pos.line != y->pos.line)
+        return x->pos.line < y->pos.line ? -1 : 1;
+    return x->pos.column < y->pos.column ? -1 : x->pos.column > y->pos.column;
+}
+
 void bh_load_document(struct bh_reader *r, struct bh_node *root)
 {
     struct bh_document d = {0};
@@ -194,6 +204,8 @@ void bh_load_document(struct bh_reader *r, struct bh_node *root)
         load_defaults(r, d.defaults);
     load_work(r, &d, root);
     bh_check_refs(r, root);
+    if (r->p->n_later > 0)
+        qsort(r->p->later, r->p->n_later, sizeof(*r->p->later), by_position);
 }
 
 void bh_reader_init(struct bh_reader *r, const char *file, struct bh_errlist *errors)

@@ -214,7 +214,8 @@ static void read_axis(struct bh_reader *r, struct bh_node *n)
     }
 }
 
-static void read_cell(struct bh_reader *r, struct bh_node *n, const struct bh_node *matrix, bool known)
+/* `axes` holds the names that may stand here; NULL: any. */
+static void read_cell(struct bh_reader *r, struct bh_node *n, const struct bh_map *axes)
 {
     if (!bh_expect(r, n, BH_NODE_MAP, "a map of axis to value"))
         return;
@@ -224,20 +225,17 @@ static void read_cell(struct bh_reader *r, struct bh_node *n, const struct bh_no
         struct bh_str value;
         const struct bh_node *item = bh_node_at(n, i);
         (void)bh_read_text(r, item, "a text", BH_HOLDS_NONE, &value);
-        if (!bh_check_identifier_key(r, item, "an axis") || !known)
-            continue;
-        if (!is_axis(bh_node_key(item)) || !bh_node_get(matrix, bh_node_key(item)))
+        if (bh_check_identifier_key(r, item, "an axis") && axes && !bh_map_has(axes, bh_node_key(item)))
             bh_read_key_error(r, item, BH_E_UNDEFINED, NULL, "'%s' is no axis of this matrix", bh_node_key(item));
     }
 }
 
-/* `include` may bring values of axes that are given nowhere else; what `exclude` names must be there. */
-static void read_cells(struct bh_reader *r, struct bh_node *n, const struct bh_node *matrix)
+static void read_cells(struct bh_reader *r, struct bh_node *n, const struct bh_map *axes)
 {
     if (!bh_expect(r, n, BH_NODE_LIST, "a list of maps of axis to value"))
         return;
     for (size_t i = 0; i < bh_node_len(n); i++)
-        read_cell(r, bh_node_at(n, i), matrix, bh_streq(bh_node_key(n), "exclude"));
+        read_cell(r, bh_node_at(n, i), axes);
 }
 
 void bh_read_matrix(struct bh_reader *r, struct bh_node *n, void *field)
@@ -246,15 +244,19 @@ void bh_read_matrix(struct bh_reader *r, struct bh_node *n, void *field)
     a->matrix = n;
     if (!bh_expect(r, n, BH_NODE_MAP, "a map of axis to list of values"))
         return;
-    bool cells = bh_node_len(bh_node_get(n, "include")) > 0;
+    BH_CLEANUP_MAP struct bh_map *axes = bh_map_new(NULL);
     for (size_t i = 0; i < bh_node_len(n); i++) {
         struct bh_node *item = bh_node_at(n, i);
-        cells = cells || is_axis(bh_node_key(item));
-        if (is_axis(bh_node_key(item)))
-            read_axis(r, item);
-        else
-            read_cells(r, item, n);
+        if (!is_axis(bh_node_key(item)))
+            continue;
+        bh_map_put(axes, bh_node_key(item), item);
+        read_axis(r, item);
     }
-    if (!cells)
+    struct bh_node *include = bh_node_get(n, "include"), *exclude = bh_node_get(n, "exclude");
+    if (include)
+        read_cells(r, include, NULL); /* may bring axes of its own */
+    if (exclude)
+        read_cells(r, exclude, axes);
+    if (bh_map_len(axes) == 0 && bh_node_len(include) == 0)
         bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "the matrix has no axis");
 }

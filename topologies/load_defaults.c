@@ -20,11 +20,12 @@ static size_t count_nodes(const struct bh_node *n)
 /* Keeps many agents times long defaults within bounds. */
 static bool count_inherited(struct bh_reader *r, const struct bh_node *defaults)
 {
-    size_t before = r->inherited;
-    r->inherited += count_nodes(defaults);
+    if (r->defaults_nodes == 0)
+        r->defaults_nodes = count_nodes(defaults);
+    r->inherited += r->defaults_nodes;
     if (r->inherited <= BH_PIPELINE_MAX_INHERITED)
         return true;
-    if (before <= BH_PIPELINE_MAX_INHERITED)
+    if (r->inherited - r->defaults_nodes <= BH_PIPELINE_MAX_INHERITED)
         bh_read_key_error(r, defaults, BH_E_TOO_LARGE, NULL,
                           "all agents together take more than %d keys and values from 'defaults'",
                           BH_PIPELINE_MAX_INHERITED);
@@ -87,6 +88,12 @@ static struct bh_node *inherit(struct bh_reader *r, struct bh_node *own, struct 
     return own ? own : def;
 }
 
+/* NULL for a key that is no agent's at all: hostile documents have many of them. */
+static struct bh_node *default_of(const struct bh_node *defaults, const char *key)
+{
+    return bh_key_find(&bh_defaults_table, key) ? bh_node_get(defaults, key) : NULL;
+}
+
 struct bh_node *bh_merge_defaults(struct bh_reader *r, struct bh_node *agent, struct bh_node *defaults)
 {
     if (bh_node_kind(defaults) != BH_NODE_MAP)
@@ -96,12 +103,13 @@ struct bh_node *bh_merge_defaults(struct bh_reader *r, struct bh_node *agent, st
     bool boxed = bh_node_get(agent, "box") || bh_node_get(defaults, "box");
     struct bh_node *all = bh_node_new_map(r->arena, agent);
     for (size_t i = 0; i < bh_node_len(agent); i++) {
-        struct bh_node *own = bh_node_at(agent, i), *def = bh_node_get(defaults, bh_node_key(own));
+        struct bh_node *own = bh_node_at(agent, i), *def = default_of(defaults, bh_node_key(own));
         bh_node_put(r->arena, all, def ? inherit(r, own, def, boxed) : own);
     }
     for (size_t i = 0; i < bh_node_len(defaults); i++) {
         struct bh_node *def = bh_node_at(defaults, i);
-        struct bh_node *got = bh_node_get(agent, bh_node_key(def)) ? NULL : inherit(r, NULL, def, boxed);
+        bool known = default_of(defaults, bh_node_key(def)) != NULL;
+        struct bh_node *got = known && !bh_node_get(agent, bh_node_key(def)) ? inherit(r, NULL, def, boxed) : NULL;
         if (got)
             bh_node_put(r->arena, all, got);
     }

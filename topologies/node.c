@@ -161,5 +161,6 @@ const char *bh_node_describe(const struct bh_node *n, struct bh_arena *arena)
     case BH_NODE_SCALAR:
         break;
     }
-    return describe_text(n->text, arena);
+    const char *text = describe_text(n->text, arena);
+    return n->plain ? text : bh_arena_printf(arena, "the text %s", text);
 }

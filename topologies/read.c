@@ -20,12 +20,18 @@ static bool said_before(struct bh_reader *r, struct bh_pos pos, const char *text
     return !bh_map_put(r->said, key, r);
 }
 
+/* The list is full: nothing is worded any more, only counted. */
+static bool is_full(struct bh_reader *r)
+{
+    bool full = r->errors->len >= BH_PIPELINE_MAX_ERRORS;
+    r->not_said += full ? 1 : 0;
+    return full;
+}
+
 /* Takes err. */
 static void add(struct bh_reader *r, struct bh_err *err, struct bh_pos pos, const char *path, const char *hint)
 {
-    bool full = r->errors->len >= BH_PIPELINE_MAX_ERRORS;
-    if (full || said_before(r, pos, bh_err_message(err))) {
-        r->not_said += full ? 1 : 0;
+    if (said_before(r, pos, bh_err_message(err))) {
         bh_err_free(err);
         return;
     }
@@ -48,6 +54,8 @@ void bh_read_error(struct bh_reader *r, const struct bh_node *n, enum bh_code co
                    ...)
 {
     va_list ap;
+    if (is_full(r))
+        return;
     va_start(ap, fmt);
     add(r, word_error(code, fmt, ap), bh_node_pos(n), bh_node_path(n, r->arena), hint);
     va_end(ap);
@@ -57,6 +65,8 @@ void bh_read_key_error(struct bh_reader *r, const struct bh_node *n, enum bh_cod
                        const char *fmt, ...)
 {
     va_list ap;
+    if (is_full(r))
+        return;
     va_start(ap, fmt);
     add(r, word_error(code, fmt, ap), bh_node_key_pos(n), bh_node_path(n, r->arena), hint);
     va_end(ap);
@@ -65,6 +75,8 @@ void bh_read_key_error(struct bh_reader *r, const struct bh_node *n, enum bh_cod
 void bh_read_missing(struct bh_reader *r, const struct bh_node *map, const char *key, const char *hint, const char *fmt,
                      ...)
 {
+    if (is_full(r))
+        return;
     const char *at = bh_node_path(map, r->arena);
     const char *path = bh_arena_printf(r->arena, "%s%s%s", at, *at ? "." : "", key);
     va_list ap;
@@ -123,6 +135,8 @@ static void unknown_key(struct bh_reader *r, const struct bh_node *n, const char
 {
     const char *words[64];
     size_t len = 0;
+    if (is_full(r))
+        return;
     BH_CLEANUP_BUF struct bh_buf list = BH_BUF_INIT;
     for (size_t i = 0; i < t->len && len < BH_ARRAY_LEN(words); i++) {
         if (t->keys[i].flags & (t->refuse | BH_KEY_RESERVED))

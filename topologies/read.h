@@ -22,8 +22,9 @@ struct bh_reader {
     struct bh_node **agent_nodes; /* every agent with its defaults, those of `finally`, and `defaults` */
     size_t n_agent_nodes, agent_nodes_cap;
     size_t n_agents_read;
-    size_t inherited; /* nodes that agents took from `defaults` */
-    size_t not_said;  /* errors beyond BH_PIPELINE_MAX_ERRORS */
+    size_t defaults_nodes; /* how many nodes `defaults` has */
+    size_t inherited;      /* nodes that agents took from `defaults` */
+    size_t not_said;       /* errors beyond BH_PIPELINE_MAX_ERRORS */
 };
 
 typedef void bh_read_fn(struct bh_reader *r, struct bh_node *n, void *field);

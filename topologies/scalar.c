@@ -62,7 +62,7 @@ bool bh_read_int(struct bh_reader *r, struct bh_node *n, int64_t min, int64_t ma
     int64_t value;
     bool plain = text && bh_node_is_plain(n);
     if (plain && is_digits(text) && bh_parse_int(text, &value) < 0) {
-        bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "the integer %s is out of range", bh_node_describe(n, r->arena));
+        bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "the integer %s is out of range", text);
         return false;
     }
     if (!plain || bh_parse_int(text, &value) < 0) {
@@ -218,7 +218,7 @@ void bh_report_name(struct bh_reader *r, const struct bh_node *n, const char *te
 bool bh_read_name(struct bh_reader *r, const struct bh_node *n, struct bh_str *ret)
 {
     struct bh_str name;
-    if (!bh_read_text(r, n, "a name", BH_HOLDS_NONE, &name))
+    if (!bh_read_filled(r, n, "a name", BH_HOLDS_NONE, &name))
         return false;
     if (!bh_is_name(name.s)) {
         bh_report_name(r, n, name.s, false);

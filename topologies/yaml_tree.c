@@ -239,6 +239,7 @@ static char *token_text(struct builder *b, struct fy_token *token, struct bh_pos
         struct bh_err *err = NULL;
         bh_err_set(&err, BH_E_ENCODING, 0,
                    nul ? "the text holds an escaped NUL" : "the text holds an escape that is no character");
+        bh_err_hint(&err, "mend the escape, or put the text in single quotes, where there are none");
         report(b, pos, err);
         return bh_arena_strdup(b->arena, "");
     }

@@ -49,7 +49,8 @@ const char *bh_node_key(const struct bh_node *n); /* NULL for the items of a lis
 /* "stages[1].agents[0].files[\"fetch.py\"]"; "" for the root. In the arena. */
 const char *bh_node_path(const struct bh_node *n, struct bh_arena *arena);
 
-/* "a map", "a list", "'no'", "nothing": what was found, for messages. In the arena; long text is cut. */
+/* "a map", "a list", "'no'", "the text '5'" (in quotes), "nothing": what was found, for messages. In the arena; long
+ * text is cut. */
 const char *bh_node_describe(const struct bh_node *n, struct bh_arena *arena);
 
 /*
