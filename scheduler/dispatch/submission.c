@@ -173,16 +173,18 @@ static int open_named(const struct reader *r, const char *path, struct stat *st)
     return fd;
 }
 
-static void read_files_entry(struct reader *r, const struct bh_pair *pair)
+/* `owner` is the document path of the agent or box whose `files` it is. */
+static void read_files_entry(struct reader *r, const struct bh_pair *pair, const char *owner)
 {
     const char *path = pair->value.s;
     if (bh_val_get(r->files, path))
         return;
     struct bh_val *list = bh_val_set(r->files, path, bh_val_list());
+    BH_CLEANUP_FREE char *place = bh_asprintf("%s.files.%s", owner, pair->name.s);
     struct stat st;
     BH_CLEANUP_FD int fd = open_named(r, path, &st);
     if (fd < 0) {
-        complain_open(r, errno, "the file", path, pair->value.pos, "files");
+        complain_open(r, errno, "the file", path, pair->value.pos, place);
         return;
     }
     struct bh_err *err = NULL;
@@ -196,7 +198,7 @@ static void read_files_entry(struct reader *r, const struct bh_pair *pair)
         rc = bh_err_set(&err, BH_E_UNDEFINED, 0, "it is neither a file nor a folder");
     if (rc != 0) {
         (void)bh_err_wrap(&err, rc, "cannot take '%s'", path);
-        complain(r, err, pair->value.pos, "files");
+        complain(r, err, pair->value.pos, place);
     }
 }
 
@@ -206,11 +208,12 @@ static void read_prompt(struct reader *r, const struct bh_plan_agent *agent)
     if (!path || bh_val_get(r->prompts, path))
         return;
     struct bh_pos pos = agent->doc->prompt_file.pos;
+    BH_CLEANUP_FREE char *place = bh_asprintf("%s.prompt", agent->doc->path);
     struct stat st;
     BH_CLEANUP_FD int fd = open_named(r, path, &st);
     if (fd < 0) {
+        complain_open(r, errno, "the prompt", path, pos, place);
         bh_val_set(r->prompts, path, bh_val_str(""));
-        complain_open(r, errno, "the prompt", path, pos, agent->doc->path);
         return;
     }
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
@@ -220,9 +223,15 @@ static void read_prompt(struct reader *r, const struct bh_plan_agent *agent)
         rc = bh_err_set(&err, BH_E_ENCODING, 0, "it is not UTF-8 text");
     if (rc != 0) {
         (void)bh_err_wrap(&err, rc, "cannot take the prompt '%s'", path);
-        complain(r, err, pos, agent->doc->path);
+        complain(r, err, pos, place);
     }
     bh_val_set(r->prompts, path, bh_val_strn(text.data, rc == 0 ? text.len : 0));
+}
+
+static void complain_source(struct reader *r, struct bh_err *err, const struct bh_source *source)
+{
+    BH_CLEANUP_FREE char *place = bh_asprintf("sources.%s", source->name.s);
+    complain(r, err, source->pos, place);
 }
 
 static void store_source(struct reader *r, const struct bh_source *source, int fd, const char *path)
@@ -240,7 +249,7 @@ static void store_source(struct reader *r, const struct bh_source *source, int f
         rc = bh_cas_put_fd(r->cas, fd, false, -1, &object, &err);
     if (rc != 0) {
         (void)bh_err_wrap(&err, rc, "cannot take the source '%s' from '%s'", source->name.s, path);
-        complain(r, err, source->pos, "sources");
+        complain_source(r, err, source);
         return;
     }
     bh_val_set(r->sources, source->name.s, object_to_val(path, &object));
@@ -271,16 +280,17 @@ static void read_source(struct reader *r, const struct bh_source *source, const 
         store_source(r, source, fd, given);
     } else if (source->file.s) {
         struct stat st;
+        BH_CLEANUP_FREE char *place = bh_asprintf("sources.%s.file", source->name.s);
         BH_CLEANUP_FD int fd = open_named(r, source->file.s, &st);
         if (fd < 0)
-            complain_open(r, errno, "the source", source->file.s, source->file.pos, "sources");
+            complain_open(r, errno, "the source", source->file.s, source->file.pos, place);
         else
             store_source(r, source, fd, source->file.s);
     } else if (!source->dir.s && r->complete) {
         struct bh_err *err = NULL;
         (void)bh_err_set(&err, BH_E_USAGE, 0, "the source '%s' was not given", source->name.s);
         bh_err_hint(&err, "add --source %s=PATH", source->name.s);
-        complain(r, err, source->pos, "sources");
+        complain_source(r, err, source);
     }
 }
 
@@ -311,12 +321,13 @@ static void read_everything(struct reader *r, const struct bh_run_source *source
     for (size_t i = 0; i < r->plan->n_agents; i++) {
         const struct bh_plan_agent *agent = &r->plan->agents[i];
         for (size_t k = 0; k < agent->n_files; k++)
-            read_files_entry(r, &agent->files[k]);
+            read_files_entry(r, &agent->files[k], agent->doc->path);
         read_prompt(r, agent);
     }
     for (size_t i = 0; i < p->n_boxes; i++) {
+        BH_CLEANUP_FREE char *owner = bh_asprintf("boxes.%s", p->boxes[i].name.s);
         for (size_t k = 0; k < p->boxes[i].files.len; k++)
-            read_files_entry(r, &p->boxes[i].files.items[k]);
+            read_files_entry(r, &p->boxes[i].files.items[k], owner);
     }
     check_given_sources(r, sources, n_sources);
     for (size_t i = 0; i < p->n_sources; i++)
