@@ -16,7 +16,7 @@ struct bh_hasher *bh_hasher_new(void);
 void bh_hasher_add(struct bh_hasher *h, const void *data, size_t len);
 struct bh_digest bh_hasher_end(struct bh_hasher *h); /* the hasher starts anew */
 void bh_hasher_free(struct bh_hasher *h);
-/* From the current offset to the end of the file. */
+/* From the current offset to the end of the file; ret_size may be NULL. */
 int bh_digest_fd(int fd, struct bh_digest *ret, int64_t *ret_size, struct bh_err **err) BH_MUST_CHECK;
 
 char *bh_digest_format(const struct bh_digest *d, char buf[static BH_DIGEST_TEXT]); /* "sha256:…" */

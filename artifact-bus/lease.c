@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lease as tables: which fields it has, of what kind, within which limits (shape_priv.h does the rest).
+ *
+ * A field added here is written, read, checked and freed at once. A lease is believed only as far as these tables go:
+ * paths stay below their folders and names are names, whoever sent it.
+ */
+#include "artifact-bus/lease.h"
+
+#include <limits.h>
+
+#include "artifact-bus/lease_priv.h"
+#include "artifact-bus/text_rules_priv.h"
+#include "base/mem.h"
+#include "topologies/names.h"
+
+enum {
+    ARG_MAX_BYTES = 131072, /* MAX_ARG_STRLEN of the kernel: one argument or variable */
+    ARGS_MAX = 65536,
+    ENV_MAX = 16384,
+    FILES_MAX = 100000,
+    LAYERS_MAX = 1000,
+    COUNT_MAX = 1000000, /* attempts and tries */
+};
+#define TEXT_MAX (4 * 1024 * 1024) /* what lies in the box as a file of its own: prompt, parameters, needs */
+
+/* --- objects --- */
+
+static const struct bh_field object_fields[] = {
+    FIELD(bh_object, digest, .kind = BH_FIELD_DIGEST),
+    FIELD(bh_object, size, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_object, executable, .kind = BH_FIELD_BOOL),
+};
+const struct bh_shape bh_object_shape = SHAPE("object", bh_object, object_fields);
+
+/* --- files and inputs: one struct, two shapes --- */
+
+static const struct bh_field file_fields[] = {
+    FIELD(bh_lease_file, path, .kind = BH_FIELD_TEXT, .max = BH_PATH_TEXT_MAX, .problem = bh_rule_path),
+    FIELD(bh_lease_file, object, .kind = BH_FIELD_STRUCT, .sub = &bh_object_shape),
+};
+static const struct bh_shape file_shape = SHAPE("file", bh_lease_file, file_fields);
+
+static const struct bh_field input_fields[] = {
+    FIELD(bh_lease_file, path, .kind = BH_FIELD_TEXT, .max = BH_PATH_TEXT_MAX, .problem = bh_rule_path),
+    FIELD(bh_lease_file, object, .kind = BH_FIELD_STRUCT, .sub = &bh_object_shape),
+    FIELD(bh_lease_file, name, .kind = BH_FIELD_TEXT, .max = BH_ARTIFACT_MAX, .problem = bh_artifact_name_problem),
+    FIELD(bh_lease_file, provenance, .kind = BH_FIELD_TEXT, .min = 1, .max = TEXT_MAX),
+};
+static const struct bh_shape input_shape = SHAPE("input", bh_lease_file, input_fields);
+
+/* --- outputs --- */
+
+static const char *output_problem(const void *s)
+{
+    const struct bh_lease_output *o = s;
+    return !o->name == !o->glob ? "has not exactly one of name and glob" : NULL;
+}
+
+static const struct bh_field output_fields[] = {
+    FIELD(bh_lease_output, name, .kind = BH_FIELD_OPT_TEXT, .max = BH_ARTIFACT_MAX,
+          .problem = bh_artifact_name_problem),
+    FIELD(bh_lease_output, glob, .kind = BH_FIELD_OPT_TEXT, .max = BH_ARTIFACT_MAX,
+          .problem = bh_artifact_glob_problem),
+    FIELD(bh_lease_output, path, .kind = BH_FIELD_TEXT, .max = BH_PATH_TEXT_MAX, .problem = bh_rule_path),
+    FIELD(bh_lease_output, optional, .kind = BH_FIELD_BOOL),
+    FIELD(bh_lease_output, max_size, .kind = BH_FIELD_INT64, .min = -1, .max = INT64_MAX),
+    FIELD(bh_lease_output, max_files, .kind = BH_FIELD_INT64, .min = -1, .max = INT64_MAX),
+};
+static const struct bh_shape output_shape = SHAPE("output", bh_lease_output, output_fields, .problem = output_problem);
+
+/* --- environment, box --- */
+
+static const struct bh_field env_fields[] = {
+    FIELD(bh_lease_env, name, .kind = BH_FIELD_TEXT, .min = 1, .max = ARG_MAX_BYTES, .problem = bh_rule_env_name),
+    FIELD(bh_lease_env, value, .kind = BH_FIELD_TEXT, .max = ARG_MAX_BYTES),
+};
+static const struct bh_shape env_shape = SHAPE("variable", bh_lease_env, env_fields);
+
+static const struct bh_field box_fields[] = {
+    FIELD(bh_lease_box, id, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_NAME_MAX),
+    FIELD(bh_lease_box, key, .kind = BH_FIELD_TEXT, .max = BH_NAME_MAX, .problem = bh_rule_segment),
+    FIELD(bh_lease_box, shared, .kind = BH_FIELD_BOOL),
+    FIELD(bh_lease_box, writable_usr, .kind = BH_FIELD_BOOL),
+    FIELD(bh_lease_box, base, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_PATH_TEXT_MAX),
+    LIST(bh_lease_box, layers, n_layers, .kind = BH_FIELD_TEXTS, .max = BH_NAME_MAX, .max_items = LAYERS_MAX,
+         .problem = bh_rule_segment),
+    LIST(bh_lease_box, setup, n_setup, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
+    LIST(bh_lease_box, files, n_files, .kind = BH_FIELD_STRUCTS, .sub = &file_shape, .max_items = FILES_MAX),
+};
+static const struct bh_shape box_shape = SHAPE("box", bh_lease_box, box_fields);
+
+/* --- the lease --- */
+
+static const char *const keep_words[] = {
+    [BH_LEASE_KEEP_ON_FAILURE] = "on-failure",
+    [BH_LEASE_KEEP_ALWAYS] = "always",
+    [BH_LEASE_KEEP_NEVER] = "never",
+    NULL,
+};
+
+static const char *lease_problem(const void *s)
+{
+    const struct bh_lease *l = s;
+    if (strncmp(l->instance.s, l->run.s, BH_ID_LEN) != 0)
+        return "names an instance of another run";
+    return l->n_run == 0 ? "has no command" : NULL;
+}
+
+static const struct bh_field lease_fields[] = {
+    FIELD(bh_lease, run, .kind = BH_FIELD_CHARS, .max = BH_ID_LEN, .problem = bh_rule_run_id),
+    FIELD(bh_lease, instance, .kind = BH_FIELD_CHARS, .max = BH_INSTANCE_LEN, .problem = bh_rule_instance_id),
+    FIELD(bh_lease, epoch, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_lease, agent, .kind = BH_FIELD_TEXT, .max = BH_NAME_MAX, .problem = bh_rule_agent),
+    FIELD(bh_lease, stage, .kind = BH_FIELD_TEXT, .max = BH_NAME_MAX, .problem = bh_rule_agent_or_empty),
+    FIELD(bh_lease, attempt, .kind = BH_FIELD_INT, .min = 1, .max = COUNT_MAX),
+    FIELD(bh_lease, try_, .kind = BH_FIELD_INT, .min = 1, .max = COUNT_MAX),
+    FIELD(bh_lease, box, .kind = BH_FIELD_STRUCT, .sub = &box_shape),
+    LIST(bh_lease, setup, n_setup, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
+    LIST(bh_lease, run_argv, n_run, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
+    LIST(bh_lease, env, n_env, .kind = BH_FIELD_STRUCTS, .sub = &env_shape, .max_items = ENV_MAX),
+    FIELD(bh_lease, user, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_NAME_MAX),
+    FIELD(bh_lease, workdir, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_PATH_TEXT_MAX),
+    FIELD(bh_lease, prompt, .kind = BH_FIELD_OPT_TEXT, .max = TEXT_MAX),
+    FIELD(bh_lease, params_json, .kind = BH_FIELD_TEXT, .min = 1, .max = TEXT_MAX),
+    FIELD(bh_lease, needs_json, .kind = BH_FIELD_OPT_TEXT, .min = 1, .max = TEXT_MAX),
+    LIST(bh_lease, files, n_files, .kind = BH_FIELD_STRUCTS, .sub = &file_shape, .max_items = FILES_MAX),
+    LIST(bh_lease, inputs, n_inputs, .kind = BH_FIELD_STRUCTS, .sub = &input_shape, .max_items = FILES_MAX),
+    LIST(bh_lease, outputs, n_outputs, .kind = BH_FIELD_STRUCTS, .sub = &output_shape, .max_items = BH_OUTPUTS_MAX),
+    FIELD(bh_lease, setup_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_lease, run_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_lease, grace_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_lease, keep, .kind = BH_FIELD_WORD, .words = keep_words),
+};
+static const struct bh_shape lease_shape = SHAPE("lease", bh_lease, lease_fields, .problem = lease_problem);
+
+void bh_lease_fini(struct bh_lease *lease)
+{
+    bh_shape_fini(&lease_shape, lease);
+}
+
+struct bh_val *bh_lease_to_val(const struct bh_lease *lease)
+{
+    return bh_shape_to_val(&lease_shape, lease);
+}
+
+int bh_lease_from_val(const struct bh_val *v, struct bh_lease *ret, struct bh_err **err)
+{
+    struct bh_lease lease = {0};
+    int rc = bh_shape_from_val(&lease_shape, v, &lease, err);
+    if (rc == 0)
+        *ret = lease;
+    return rc;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "artifact-bus/done_queue_priv.h"
+
+#include <poll.h>
+
+#include "base/mem.h"
+#include "tests/support/t.h"
+
+enum { THREADS = 4, EACH = 5000 };
+
+struct item {
+    struct bh_list link;
+    int from, n;
+};
+
+static bool readable(const struct bh_done_queue *q, int timeout_ms)
+{
+    struct pollfd pfd = {.fd = q->fd, .events = POLLIN};
+    return poll(&pfd, 1, timeout_ms) == 1;
+}
+
+static void test_readable_exactly_while_not_empty(void **state)
+{
+    (void)state;
+    struct bh_done_queue q;
+    struct item items[3] = {0};
+    T_OK(bh_done_queue_init(&q, &err));
+    assert_false(readable(&q, 0));
+    assert_null(bh_done_queue_pop(&q));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 3; i++) {
+            bh_done_queue_push(&q, &items[i].link);
+            assert_true(readable(&q, 0));
+        }
+        for (int i = 0; i < 3; i++) {
+            assert_true(readable(&q, 0));
+            assert_ptr_equal(bh_done_queue_pop(&q), &items[i].link);
+        }
+        assert_false(readable(&q, 0));
+        assert_null(bh_done_queue_pop(&q));
+    }
+    bh_done_queue_fini(&q);
+    bh_done_queue_fini(&q);
+}
+
+struct pusher {
+    struct bh_done_queue *q;
+    struct item *items;
+    int from;
+};
+
+static void *push_all(void *arg)
+{
+    struct pusher *p = arg;
+    for (int i = 0; i < EACH; i++) {
+        p->items[i].from = p->from;
+        p->items[i].n = i;
+        bh_done_queue_push(p->q, &p->items[i].link);
+    }
+    return NULL;
+}
+
+/* Nothing is lost, nothing overtakes within a thread, and every wait is ended by a wake-up. */
+static void test_threads(void **state)
+{
+    (void)state;
+    struct bh_done_queue q;
+    struct pusher pushers[THREADS];
+    pthread_t threads[THREADS];
+    int next[THREADS] = {0};
+    T_OK(bh_done_queue_init(&q, &err));
+    for (int t = 0; t < THREADS; t++) {
+        pushers[t] = (struct pusher){.q = &q, .items = bh_calloc(EACH, sizeof(struct item)), .from = t};
+        T_INT(pthread_create(&threads[t], NULL, push_all, &pushers[t]), 0);
+    }
+    for (int got = 0; got < THREADS * EACH;) {
+        if (!readable(&q, 20000))
+            fail_msg("a wake-up was lost after %d items", got);
+        struct bh_list *l = bh_done_queue_pop(&q);
+        assert_non_null(l);
+        struct item *item = BH_CONTAINER(l, struct item, link);
+        T_INT(item->n, next[item->from]++);
+        got++;
+    }
+    assert_false(readable(&q, 0));
+    for (int t = 0; t < THREADS; t++) {
+        pthread_join(threads[t], NULL);
+        bh_free(pushers[t].items);
+    }
+    bh_done_queue_fini(&q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_readable_exactly_while_not_empty),
+        cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
