@@ -153,6 +153,7 @@ static void lease_ready(struct bh_engine *e, struct bh_wall now, struct bh_effec
 {
     if (e->slot_freed)
         bh_boxes_slot_freed(e);
+    e->slot_freed = false;
     while ((int64_t)e->n_live < parallel_limit(e)) {
         size_t node = bh_ready_first(&e->ready);
         if (node == BH_NONE)
@@ -165,7 +166,8 @@ static void lease_ready(struct bh_engine *e, struct bh_wall now, struct bh_effec
             fail_node(e, node, BH_REASON_HOST, BH_PHASE_NONE);
             continue;
         }
-        const struct bh_attempt *a = &e->attempts[bh_attempt_lease(e, node, worker, now)].pub;
+        size_t at = bh_attempt_lease(e, node, worker, now); /* moves e->attempts */
+        const struct bh_attempt *a = &e->attempts[at].pub;
         struct bh_effect *f = bh_effects_add(fx, BH_EFFECT_LEASE);
         f->node = node;
         f->box = e->spec->nodes[node].box;
@@ -379,7 +381,6 @@ bool bh_engine_step(struct bh_engine *e, const struct bh_event *event, struct bh
     BH_ASSERT(e->magic == ENGINE_MAGIC);
     effects->len = 0;
     bh_changes_clear(e);
-    e->slot_freed = false;
     if ((size_t)event->kind >= BH_ARRAY_LEN(rules) || !(rules[event->kind].in & (1U << e->status)))
         return false;
     if (!rules[event->kind].handle(e, &(struct input){.ev = event, .now = now, .fx = effects}))

@@ -3,15 +3,15 @@
  * The node machine. Owns node states, the counters behind them, and what of the graph is ready; decides nothing about
  * retries or the end of the run.
  *
- *                 make_ready           bh_attempt_lease             bh_node_done
- *      waiting ───────────────► ready ──────────────────► active ──────────────────► done
- *         ▲  ◄─── reopen ──────  │  ▲                      │ │ │
- *         │                      │  └──── make_ready ──────┘ │ │
- *         │                      │        (another try)      │ │
- *         │                      ├───── bh_node_fail ────────┘─┼─────────────────────► failed
- *         │  waiting, ready ─────┼───── skip ──────────────────┼─────────────────────► skipped
- *         │  waiting, ready ─────┴───── bh_node_cancel ────────┘─────────────────────► cancelled
- *         └──────────────────────────── reopen ◄──────────────────── failed, skipped, cancelled
+ *                 make_ready           bh_attempt_lease           bh_node_done
+ *      waiting ───────────────► ready ──────────────────► active ─────────────────► done
+ *         ▲ ▲ ◄── reopen ──────  │ ▲                       │ │
+ *         │ │                    │ └────── make_ready ─────┤ │ bh_node_fail
+ *         │ └──────────── bh_node_again (another try) ─────┘ ├──────────────────────► failed
+ *         │                      ├── bh_node_fail (no id) ───┘
+ *         │   waiting, ready ────┼── skip ──────────────────────────────────────────► skipped
+ *         │   waiting, ready, active ── bh_node_cancel ─────────────────────────────► cancelled
+ *         └──────── reopen ◄──────── failed, skipped, cancelled
  *
  *   waiting    unmet > 0; nothing starts it but its last dependency, or the last of its group, ending
  *   ready      every REQUIRED dependency is done, every other has ended; it is in the ready queue
@@ -185,9 +185,14 @@ void bh_nodes_start(struct bh_engine *e)
     }
 }
 
+/* What it waited for may have been opened again while it was active; then it waits once more. */
 void bh_node_again(struct bh_engine *e, size_t node)
 {
-    make_ready(e, node);
+    e->nodes[node].unmet = count_unmet(e, node);
+    if (e->nodes[node].unmet == 0)
+        make_ready(e, node);
+    else
+        bh_node_set_state(e, node, BH_NODE_WAITING);
 }
 
 void bh_node_done(struct bh_engine *e, size_t node)
@@ -244,7 +249,6 @@ static void reopen(struct bh_engine *e, size_t node)
     n->pub.reason = BH_REASON_NONE;
     n->pub.phase = BH_PHASE_NONE;
     n->pub.blamed = BH_NONE;
-    n->retry = (struct bh_retry_state){0};
 }
 
 /*
@@ -254,6 +258,7 @@ static void reopen(struct bh_engine *e, size_t node)
 void bh_nodes_reopen(struct bh_engine *e)
 {
     for (size_t n = 0; n < e->spec->n_nodes; n++) {
+        e->nodes[n].retry = (struct bh_retry_state){0};
         if (has_ended(e->nodes[n].pub.state) && e->nodes[n].pub.state != BH_NODE_DONE)
             reopen(e, n);
     }

@@ -99,7 +99,7 @@ struct bh_engine {
     struct bh_engine_worker *workers;
     size_t n_workers, cap_workers;
     int64_t slots;   /* of the workers that are up */
-    bool slot_freed; /* in this step */
+    bool slot_freed; /* since slot_waiters were last let go: not every step comes to leasing */
 
     uint64_t step;
     struct bh_index_list changed_nodes, changed_attempts, changed_boxes;

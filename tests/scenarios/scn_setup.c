@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first part of a scenario: statements that build the spec. None of them may follow an event. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "tests/scenarios/scn.h"
+
+static size_t add_box(struct scn *s, const char *id, bool shared)
+{
+    struct bh_spec_box *b = BH_PUSH(s->spec->boxes, s->spec->n_boxes, s->cap_boxes);
+    *b = (struct bh_spec_box){.id = bh_strdup(id), .shared = shared};
+    return s->spec->n_boxes - 1;
+}
+
+static bool has_word(const struct scn *s, const char *word)
+{
+    for (size_t i = 2; i < s->n_words; i++) {
+        if (bh_streq(s->words[i], word))
+            return true;
+    }
+    return false;
+}
+
+/* node NAME [box=B] [stage=N] [retries=N] [continue] */
+static bool do_node(struct scn *s)
+{
+    int64_t stage = -1, retries = 0;
+    const char *box = scn_option(s, 2, "box"), *n = scn_option(s, 2, "stage"), *r = scn_option(s, 2, "retries");
+    if ((n && !scn_int(s, n, &stage)) || (r && !scn_int(s, r, &retries)))
+        return false;
+    size_t at = box ? scn_box(s, box) : add_box(s, s->words[1], false);
+    if (at == SIZE_MAX)
+        return false;
+    struct bh_spec_node *node = BH_PUSH(s->spec->nodes, s->spec->n_nodes, s->cap_nodes);
+    *node = (struct bh_spec_node){.name = bh_strdup(s->words[1]),
+                                  .stage = (int)stage,
+                                  .box = at,
+                                  .continue_on_failure = has_word(s, "continue"),
+                                  .retries = retries};
+    return true;
+}
+
+/* box NAME [own]: shared where nothing is said */
+static bool do_box(struct scn *s)
+{
+    (void)add_box(s, s->words[1], !has_word(s, "own"));
+    return true;
+}
+
+/* dep WHO ON required|optional|barrier */
+static bool do_dep(struct scn *s)
+{
+    static const char *const kinds[] = {
+        [BH_DEP_BARRIER] = "barrier", [BH_DEP_REQUIRED] = "required", [BH_DEP_OPTIONAL] = "optional"};
+    if (s->n_words != 4)
+        return scn_fail(s, "dep takes who waits, for whom, and how");
+    size_t who = scn_node(s, s->words[1]), on = scn_node(s, s->words[2]), kind = 0;
+    while (kind < BH_ARRAY_LEN(kinds) && !bh_streq(kinds[kind], s->words[3]))
+        kind++;
+    if (who == SIZE_MAX || on == SIZE_MAX)
+        return false;
+    if (kind == BH_ARRAY_LEN(kinds))
+        return scn_fail(s, "no kind of dep '%s'", s->words[3]);
+    struct bh_spec_node *n = &s->spec->nodes[who];
+    n->deps = bh_realloc_array(n->deps, n->n_deps + 1, sizeof(*n->deps));
+    n->deps[n->n_deps++] = (struct bh_dep){.node = on, .kind = (enum bh_dep_kind)kind};
+    return true;
+}
+
+/* group NAME NODE… */
+static bool do_group(struct scn *s)
+{
+    struct bh_spec_group *g = BH_PUSH(s->spec->groups, s->spec->n_groups, s->cap_groups);
+    *BH_PUSH(s->group_names.items, s->group_names.len, s->group_names.cap) = bh_strdup(s->words[1]);
+    g->nodes = bh_calloc(s->n_words, sizeof(*g->nodes));
+    for (size_t i = 2; i < s->n_words; i++) {
+        size_t node = scn_node(s, s->words[i]);
+        if (node == SIZE_MAX)
+            return false;
+        g->nodes[g->n_nodes++] = node;
+    }
+    return true;
+}
+
+/* behind GROUP NODE… */
+static bool do_behind(struct scn *s)
+{
+    size_t g = 0;
+    while (g < s->group_names.len && !bh_streq(s->group_names.items[g], s->words[1]))
+        g++;
+    if (g == s->group_names.len)
+        return scn_fail(s, "no group '%s'", s->words[1]);
+    for (size_t i = 2; i < s->n_words; i++) {
+        size_t node = scn_node(s, s->words[i]);
+        if (node == SIZE_MAX)
+            return false;
+        s->spec->nodes[node].group = g + 1;
+    }
+    return true;
+}
+
+static bool do_max_parallel(struct scn *s)
+{
+    return scn_int(s, s->words[1], &s->spec->max_parallel);
+}
+
+static bool do_max_failures(struct scn *s)
+{
+    return scn_int(s, s->words[1], &s->spec->failures_allowed);
+}
+
+static bool do_deadline(struct scn *s)
+{
+    int64_t ns;
+    if (bh_parse_duration(s->words[1], &ns) != 0)
+        return scn_fail(s, "'%s' is no duration", s->words[1]);
+    s->spec->deadline_ms = ns / BH_NS_PER_MS;
+    return true;
+}
+
+static bool do_keep_going(struct scn *s)
+{
+    s->spec->keep_going = true;
+    return true;
+}
+
+bool scn_setup(struct scn *s)
+{
+    static const struct {
+        const char *word;
+        size_t least; /* words, itself included */
+        bool (*fn)(struct scn *s);
+    } rows[] = {
+        {"node", 2, do_node},
+        {"box", 2, do_box},
+        {"dep", 4, do_dep},
+        {"group", 3, do_group},
+        {"behind", 3, do_behind},
+        {"max-parallel", 2, do_max_parallel},
+        {"max-failures", 2, do_max_failures},
+        {"deadline", 2, do_deadline},
+        {"keep-going", 1, do_keep_going},
+    };
+    for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
+        if (!bh_streq(rows[i].word, s->words[0]))
+            continue;
+        if (s->engine)
+            return scn_fail(s, "'%s' behind the first event", s->words[0]);
+        if (s->n_words < rows[i].least)
+            return scn_fail(s, "'%s' needs more words", s->words[0]);
+        return rows[i].fn(s);
+    }
+    return scn_fail(s, "no statement '%s'", s->words[0]);
+}
