@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives a fuzz target without libFuzzer: every file of the corpus folders given, then a fixed number of seeded mutations of
- * each, so that an ordinary compiler runs the target as an ordinary test.
+ * Drives a fuzz target without libFuzzer: every file of the corpus folders given, then a fixed number of seeded
+ * mutations of each, so that an ordinary compiler runs the target as an ordinary test.
  */
 #include <dirent.h>
 #include <stdint.h>
