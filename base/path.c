@@ -231,10 +231,29 @@ static int sync_folder(const char *folder)
     return fsync(fd) < 0 && errno != EINVAL ? -1 : 0;
 }
 
-static int write_temporary(const char *temporary, const void *data, size_t len, mode_t mode)
+/* A nameless file gets the name that it is meant for at once; only to replace another one it needs a name before. */
+static int give_name(int fd, const char *path, const char *temporary)
 {
-    BH_CLEANUP_FD int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return fd < 0 ? -1 : write_and_sync(fd, data, len, mode);
+    char self[64];
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    if (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0)
+        return 0;
+    if (errno != EEXIST || linkat(AT_FDCWD, self, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) < 0)
+        return -1;
+    return rename(temporary, path);
+}
+
+/* Nameless while it is written, where the file system can: whoever is killed meanwhile leaves nothing. */
+static int replace(const char *folder, const char *temporary, const char *path, const void *data, size_t len,
+                   mode_t mode)
+{
+    BH_CLEANUP_FD int fd = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+    bool nameless = fd >= 0;
+    if (!nameless)
+        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || write_and_sync(fd, data, len, mode) < 0)
+        return -1;
+    return nameless ? give_name(fd, path, temporary) : rename(temporary, path);
 }
 
 int bh_write_file_atomic(const char *path, const void *data, size_t len, mode_t mode, struct bh_err **err)
@@ -244,10 +263,7 @@ int bh_write_file_atomic(const char *path, const void *data, size_t len, mode_t 
     BH_CLEANUP_FREE char *folder = bh_path_dirname(path);
     BH_CLEANUP_FREE char *temporary =
         bh_asprintf("%s/%s%016llx", folder, BH_TEMPORARY_PREFIX, (unsigned long long)unique);
-    int r = write_temporary(temporary, data, len, mode);
-    if (r == 0)
-        r = rename(temporary, path);
-    if (r < 0) {
+    if (replace(folder, temporary, path, data, len, mode) < 0) {
         int why = errno;
         (void)unlink(temporary);
         return bh_err_set(err, BH_E_IO, why, "cannot write '%s'", path);

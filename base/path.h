@@ -29,9 +29,9 @@ int bh_mkdirat_p(int dirfd, const char *name, mode_t mode);
  */
 int bh_rmtree_at(int dirfd, const char *name);
 /*
- * Writes a temporary file beside `path`, syncs it, gives it exactly `mode`, renames it over `path`, syncs the folder. A
- * process that is killed in between leaves a file whose name starts with BH_TEMPORARY_PREFIX: whoever owns the folder
- * next may remove such files.
+ * Writes a new file, nameless where the file system can (O_TMPFILE), syncs it, gives it exactly `mode`, puts it in the
+ * place of `path`, syncs the folder. A process that is killed between two calls at the end leaves a file whose name
+ * starts with BH_TEMPORARY_PREFIX: whoever owns the folder next may remove such files.
  */
 #define BH_TEMPORARY_PREFIX ".bh-tmp-"
 int bh_write_file_atomic(const char *path, const void *data, size_t len, mode_t mode,

@@ -2,9 +2,11 @@
 /*
  * deny_syscall NAME[=ENOSYS|EPERM]... -- CMD [ARG...]: runs CMD under a filter that answers these calls with an errno,
  * as an old kernel (ENOSYS, the default) or a container runtime (EPERM) does. $BH_DENIED tells CMD what was denied.
+ * The NAME O_TMPFILE denies only nameless files, as a file system that has none.
  * Exit 77 where no filter can be installed, 99 on a mistake in the call.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,9 @@ static int usage(const char *why)
 
 static int deny(scmp_filter_ctx filter, char *spec)
 {
+    const struct scmp_arg_cmp nameless = SCMP_A2_64(SCMP_CMP_MASKED_EQ, O_TMPFILE, O_TMPFILE);
+    if (strcmp(spec, "O_TMPFILE") == 0)
+        return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EOPNOTSUPP), SCMP_SYS(openat), 1, nameless);
     char *value = strchr(spec, '=');
     int answer = ENOSYS;
     if (value) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/home.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -76,6 +77,33 @@ static void test_makes_private_folders(void **state)
     bh_home_close(&home);
     T_OK(bh_home_open(path, false, &home, &err));
     bh_home_close(&home);
+}
+
+/* Several engines share a home: whoever comes first makes it, and nobody minds. */
+static void test_made_by_many_at_once(void **state)
+{
+    (void)state;
+    BH_CLEANUP_FREE char *path = below_top("a/b/shared");
+    pid_t pids[8];
+    for (size_t i = 0; i < BH_ARRAY_LEN(pids); i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            struct bh_home home;
+            _exit(bh_home_open(path, true, &home, NULL) == 0 ? 0 : 1);
+        }
+    }
+    for (size_t i = 0; i < BH_ARRAY_LEN(pids); i++) {
+        int status;
+        T_INT(waitpid(pids[i], &status, 0), pids[i]);
+        T_INT(status, 0);
+    }
+    struct dirent **list;
+    int got = scandir(path, &list, NULL, alphasort);
+    T_INT(got, 7); /* . .. bases cas runs store version: no temporary file */
+    T_STR(list[6]->d_name, "version");
+    for (int i = 0; i < got; i++)
+        free(list[i]);
+    free(list);
 }
 
 static void opens_at(const char *path, const char *want)
@@ -468,6 +496,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_makes_private_folders, open_top, close_top),
+        cmocka_unit_test_setup_teardown(test_made_by_many_at_once, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_where_it_is, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_existing_directory_is_taken, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_open_folders_are_closed, open_top, close_top),
