@@ -61,8 +61,10 @@ char *bh_wall_format(struct bh_wall t, char buf[static BH_WALL_TEXT])
     int64_t days = floor_div(s, S_PER_DAY), of_day = s - days * S_PER_DAY, year;
     int month, day;
     civil_from_days(days, &year, &month, &day);
-    (void)snprintf(buf, BH_WALL_TEXT, "%04lld-%02d-%02dT%02d:%02d:%02d.%06dZ", (long long)year, month, day,
-                   (int)(of_day / 3600), (int)(of_day / 60 % 60), (int)(of_day % 60), (int)us);
+    /* The remainders change nothing; they tell the compiler that the text fits. */
+    (void)snprintf(buf, BH_WALL_TEXT, "%04d-%02u-%02uT%02u:%02u:%02u.%06uZ", (int)(year % 1000000),
+                   (unsigned)month % 13, (unsigned)day % 32, (unsigned)(of_day / 3600) % 24,
+                   (unsigned)(of_day / 60) % 60, (unsigned)of_day % 60, (unsigned)us % 1000000);
     return buf;
 }
 
