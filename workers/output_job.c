@@ -64,10 +64,11 @@ static void changed(struct bh_store_job *job)
 
 static void of_put_error(struct bh_store_job *job, int rc, const struct bh_err *err)
 {
-    if (rc != -BH_E_TOO_LARGE)
-        bh_verdict_host(&job->verdict, "storing outputs", rc, err);
-    else if (job->watch)
+    bool grew = rc == -BH_E_TOO_LARGE;
+    if (job->watch && (grew || rc == -BH_E_BUSY))
         changed(job);
+    else if (!grew)
+        bh_verdict_host(&job->verdict, "storing outputs", rc, err);
     else
         bh_verdict_failed(&job->verdict, BH_REASON_OUTPUT_INVALID, "output '%s' has more than its max_size of %lld",
                           job->name, (long long)job->max_size);
