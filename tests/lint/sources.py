@@ -10,7 +10,7 @@ FUNCTION_HARD, FUNCTION_SOFT = 120, 60
 CODE = (".c", ".h", ".def")
 LICENCED = CODE + (".py", ".sh", ".cmake", "CMakeLists.txt")
 
-DEBT = re.compile(r"\b(TODO|FIX" r"ME|XX" r"X)\b")
+DEBT = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 SLEEP = re.compile(r"\b(sleep|usleep|nanosleep|clock_nanosleep|thrd_sleep)\s*\(")
 SHELL_SLEEP = re.compile(r"^\s*(sleep|usleep)\s", re.M)
 CLOSE_RETRY = re.compile(r"TEMP_FAILURE_RETRY\s*\(\s*close\b|\bclose\s*\([^;{}]*\)[^;{}]*EINTR")
