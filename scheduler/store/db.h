@@ -42,6 +42,9 @@ int bh_db_script(struct bh_db *db, const char *sql, struct bh_err **err) BH_MUST
 int bh_db_begin(struct bh_db *db, struct bh_err **err) BH_MUST_CHECK;
 int bh_db_commit(struct bh_db *db, struct bh_err **err) BH_MUST_CHECK; /* durable on return */
 void bh_db_rollback(struct bh_db *db);                                 /* harmless where none is open */
+/* Between the two every read sees the database as it was at the first one. They nest. */
+int bh_db_begin_read(struct bh_db *db, struct bh_err **err) BH_MUST_CHECK;
+void bh_db_end_read(struct bh_db *db);
 
 /*
  * Gives a statement to bind and run; it belongs to the caller until bh_db_done and to one user at a time (asserted).

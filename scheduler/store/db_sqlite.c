@@ -11,6 +11,8 @@
 
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -19,6 +21,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 
 #define APPLICATION_ID 0x62756c6b /* "bulk": a database with another one is not ours */
 
@@ -37,6 +40,7 @@ struct bh_db {
     enum bh_db_mode mode;
     int64_t wait_ns;
     struct bh_mono wait_until;
+    unsigned reading; /* depth of bh_db_begin_read */
     struct bh_db_stmt **stmts;
     size_t n_stmts, cap_stmts;
 };
@@ -87,11 +91,20 @@ static void hint_of(enum bh_code code, struct bh_err **err)
         bh_err_hint(err, "another bulkhead is writing, or stopped while it was: end it and try again");
 }
 
+/* SQLite does not keep the errno of every file that it could not make. */
+static int cause_of(struct bh_db *db, int rc)
+{
+    BH_CLEANUP_FREE char *folder = bh_path_dirname(db->path);
+    if ((rc & 0xff) == SQLITE_CANTOPEN && db->mode == BH_DB_WRITE && faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) < 0)
+        return errno;
+    return sqlite3_system_errno(db->conn);
+}
+
 /* `rc` is what the failing call gave; called before any other call on the connection. */
 static int fail(struct bh_db *db, int rc, const char *doing, struct bh_err **err)
 {
     enum bh_code code = code_of(rc);
-    int cause = code == BH_E_IO ? sqlite3_system_errno(db->conn) : 0;
+    int cause = code == BH_E_IO ? cause_of(db, rc) : 0;
     const char *text = db->conn && sqlite3_extended_errcode(db->conn) == rc ? sqlite3_errmsg(db->conn) : NULL;
     int ret =
         bh_err_set(err, code, cause, "cannot %s the store '%s': %s", doing, db->path, text ? text : sqlite3_errstr(rc));
@@ -197,16 +210,16 @@ static bool has_wal(const struct bh_db *db)
  * Where the folder cannot be written (a read-only file system, somebody else's home), a reader can neither make nor
  * map the wal-index. Without a WAL the database file is all there is and is read as it lies.
  */
-static int connect_reader(struct bh_db *db, int64_t *ret_id, struct bh_err **err)
+static int connect_reader(struct bh_db *db, int64_t *ret_tables, struct bh_err **err)
 {
     int rc = connect_to(db, false);
     if (rc == SQLITE_OK)
-        rc = query_one(db, "PRAGMA application_id", ret_id, NULL);
+        rc = query_one(db, "SELECT count(*) FROM sqlite_schema", ret_tables, NULL);
     bool no_index = (rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY;
     if (no_index && !has_wal(db)) {
         rc = connect_to(db, true);
         if (rc == SQLITE_OK)
-            rc = query_one(db, "PRAGMA application_id", ret_id, NULL);
+            rc = query_one(db, "SELECT count(*) FROM sqlite_schema", ret_tables, NULL);
     } else if (no_index) {
         int ret = bh_err_set(err, BH_E_PERMISSION, 0,
                              "cannot read the store '%s': its newest part lies in '%s-wal', and reading that needs "
@@ -218,7 +231,7 @@ static int connect_reader(struct bh_db *db, int64_t *ret_id, struct bh_err **err
     return rc == SQLITE_OK ? 0 : fail(db, rc, "open", err);
 }
 
-static int connect_writer(struct bh_db *db, int64_t *ret_id, struct bh_err **err)
+static int connect_writer(struct bh_db *db, int64_t *ret_tables, struct bh_err **err)
 {
     /* Made by us for the mode; the journal files inherit it. EEXIST opens nothing (see the head of this file). */
     int fd = open(db->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -227,14 +240,15 @@ static int connect_writer(struct bh_db *db, int64_t *ret_id, struct bh_err **err
     bh_close(fd);
     int rc = connect_to(db, false);
     if (rc == SQLITE_OK)
-        rc = query_one(db, "PRAGMA application_id", ret_id, NULL);
+        rc = query_one(db, "SELECT count(*) FROM sqlite_schema", ret_tables, NULL);
     return rc == SQLITE_OK ? 0 : fail(db, rc, "open", err);
 }
 
-static int check_identity(struct bh_db *db, int64_t id, struct bh_err **err)
+/* The tables were counted before: another process that is just making them sets the id in the same transaction. */
+static int check_identity(struct bh_db *db, int64_t tables, struct bh_err **err)
 {
-    int64_t tables = 0;
-    int rc = query_one(db, "SELECT count(*) FROM sqlite_schema", &tables, NULL);
+    int64_t id = 0;
+    int rc = query_one(db, "PRAGMA application_id", &id, NULL);
     if (rc != SQLITE_OK)
         return fail(db, rc, "open", err);
     if (id == APPLICATION_ID || (id == 0 && tables == 0))
@@ -265,10 +279,10 @@ static int use_wal(struct bh_db *db, struct bh_err **err)
 
 static int set_up(struct bh_db *db, struct bh_err **err)
 {
-    int64_t id = 0;
-    int rc = db->mode == BH_DB_WRITE ? connect_writer(db, &id, err) : connect_reader(db, &id, err);
+    int64_t tables = 0;
+    int rc = db->mode == BH_DB_WRITE ? connect_writer(db, &tables, err) : connect_reader(db, &tables, err);
     if (rc == 0)
-        rc = check_identity(db, id, err);
+        rc = check_identity(db, tables, err);
     if (rc == 0)
         rc = pragma(db,
                     "PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF; PRAGMA mmap_size=0; "
@@ -484,4 +498,19 @@ void bh_db_rollback(struct bh_db *db)
 {
     if (!sqlite3_get_autocommit(db->conn))
         (void)sqlite3_exec(db->conn, "ROLLBACK", NULL, NULL, NULL);
+}
+
+int bh_db_begin_read(struct bh_db *db, struct bh_err **err)
+{
+    int rc = db->reading == 0 ? run_once(db, "BEGIN", err) : 0;
+    if (rc == 0)
+        db->reading++;
+    return rc;
+}
+
+void bh_db_end_read(struct bh_db *db)
+{
+    BH_ASSERT(db->reading > 0);
+    if (--db->reading == 0)
+        bh_db_rollback(db); /* there is nothing to keep */
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people type instead of a run id. A run that the store has lost counts: it must not be passed over in silence. */
+/*
+ * What people type instead of a run id. It chooses from checked rows, and a run that the store has lost counts: the
+ * wrong run must not be taken in silence.
+ */
 #include <string.h>
 
 #include "base/mem.h"
@@ -9,6 +12,11 @@
 #define LISTED 20
 
 static const char latest_word[] = "@latest";
+
+struct runs {
+    struct bh_run_row *rows; /* newest first */
+    size_t n;
+};
 
 static char *lower(const char *text)
 {
@@ -20,8 +28,6 @@ static char *lower(const char *text)
     return copy;
 }
 
-/* --- @latest --- */
-
 static int no_latest(const char *name, struct bh_err **err)
 {
     if (name)
@@ -31,125 +37,93 @@ static int no_latest(const char *name, struct bh_err **err)
     return rc;
 }
 
-static int newest(struct bh_store *s, const char *name, char **ret, struct bh_err **err)
+static int choose_latest(struct bh_store *s, const struct runs *runs, const char *name, char **ret, struct bh_err **err)
 {
-    static const char any[] = "SELECT run FROM runs ORDER BY created DESC, run DESC LIMIT 1";
-    static const char named[] = "SELECT run FROM runs WHERE name = $1 ORDER BY created DESC, run DESC LIMIT 1";
-    BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
-    int rc = bh_db_prepare(s->db, name ? named : any, &stmt, err);
-    if (rc)
-        return rc;
-    if (name)
-        bh_db_bind_text(stmt, 1, name);
-    bool row = false;
-    rc = bh_db_next(stmt, &row, err);
-    if (rc)
-        return rc;
-    *ret = row ? bh_strdup(bh_db_text(stmt, 0)) : NULL;
-    return 0;
-}
-
-static int resolve_latest(struct bh_store *s, const char *name, char **ret, struct bh_err **err)
-{
-    BH_CLEANUP_FREE char *run = NULL;
-    int rc = newest(s, name, &run, err);
-    if (rc == 0)
-        rc = bh_store_check_lost(s, "", run ? run : "", err); /* a lost one after it would have been the latest */
+    const char *run = NULL;
+    for (size_t i = 0; !run && i < runs->n; i++) {
+        if (!name || bh_streq(runs->rows[i].name, name))
+            run = runs->rows[i].run;
+    }
+    int rc = bh_store_check_lost(s, "", run ? run : "", err); /* a lost one after it would have been the latest */
     if (rc)
         return rc;
     if (!run)
         return no_latest(name, err);
-    *ret = BH_TAKE(run);
+    *ret = bh_strdup(run);
     return 0;
 }
 
-/* --- prefixes --- */
-
-struct candidates {
-    char *first;
-    size_t n;
-    struct bh_buf list;
-};
-
-static void add_candidate(struct candidates *c, struct bh_db_stmt *stmt)
+static void list_candidates(const struct runs *runs, const char *prefix, size_t n, struct bh_err **err)
 {
-    const char *run = bh_db_text(stmt, 0), *name = bh_db_text(stmt, 1), *status = bh_db_text(stmt, 2);
-    if (c->n == 0)
-        c->first = bh_strdup(run);
-    if (c->n < LISTED) {
+    BH_CLEANUP_BUF struct bh_buf list = BH_BUF_INIT;
+    size_t shown = 0;
+    for (size_t i = 0; i < runs->n && shown < LISTED; i++) {
+        const struct bh_run_row *r = &runs->rows[i];
         char created[BH_WALL_TEXT];
-        bh_buf_addf(&c->list, "%s%s  %s  %s  %s", c->n ? "\n" : "", run,
-                    bh_wall_format((struct bh_wall){bh_db_int(stmt, 3)}, created), status ? status : "",
-                    name ? name : "");
+        if (bh_starts_with(r->run, prefix))
+            bh_buf_addf(&list, "%s%s  %s  %s  %s", shown++ ? "\n" : "", r->run, bh_wall_format(r->created, created),
+                        r->status ? r->status : "", r->name ? r->name : "");
     }
-    c->n++;
+    if (n > shown)
+        bh_buf_addf(&list, "\nand %zu older ones", n - shown);
+    bh_err_detail(err, "%s", list.data);
 }
 
-static int find_candidates(struct bh_store *s, const char *prefix, struct candidates *c, struct bh_err **err)
+static int choose_prefix(struct bh_store *s, const struct runs *runs, const char *text, const char *prefix, char **ret,
+                         struct bh_err **err)
 {
-    BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
-    int rc = bh_db_prepare(s->db,
-                           "SELECT run, name, status, created FROM runs WHERE substr(run, 1, $2) = $1 "
-                           "ORDER BY created DESC, run DESC",
-                           &stmt, err);
+    const char *found = NULL;
+    size_t n = 0;
+    int rc = bh_store_check_lost(s, prefix, "", err);
     if (rc)
         return rc;
-    bh_db_bind_text(stmt, 1, prefix);
-    bh_db_bind_int(stmt, 2, (int64_t)strlen(prefix));
-    bool row = false;
-    rc = bh_db_next(stmt, &row, err);
-    while (rc == 0 && row) {
-        add_candidate(c, stmt);
-        rc = bh_db_next(stmt, &row, err);
+    for (size_t i = 0; i < runs->n; i++) {
+        if (bh_starts_with(runs->rows[i].run, prefix)) {
+            found = runs->rows[i].run;
+            n++;
+        }
     }
-    return rc;
-}
-
-static int ambiguous(const char *text, struct candidates *c, struct bh_err **err)
-{
-    int rc = *text ? bh_err_set(err, BH_E_AMBIGUOUS, 0, "'%s' fits %zu runs", text, c->n)
-                   : bh_err_set(err, BH_E_AMBIGUOUS, 0, "an empty run id fits every run");
-    if (c->n > LISTED)
-        bh_buf_addf(&c->list, "\nand %zu older ones", c->n - LISTED);
-    bh_err_detail(err, "%s", c->list.data);
-    return rc;
-}
-
-static int choose(struct bh_store *s, const char *text, const char *prefix, struct candidates *c, char **ret,
-                  struct bh_err **err)
-{
-    int rc = find_candidates(s, prefix, c, err);
-    if (rc)
-        return rc;
-    bool exact = c->n == 1 && strlen(prefix) == BH_ID_LEN;
-    if (!exact)
-        rc = bh_store_check_lost(s, prefix, "", err);
-    if (rc)
-        return rc;
-    if (c->n == 0)
+    if (n == 0)
         return bh_store_no_run(text, err);
-    if (c->n > 1 || !*prefix)
-        return ambiguous(text, c, err);
-    *ret = BH_TAKE(c->first);
-    return 0;
+    if (n == 1 && *prefix) {
+        *ret = bh_strdup(found);
+        return 0;
+    }
+    rc = *text ? bh_err_set(err, BH_E_AMBIGUOUS, 0, "'%s' fits %zu runs", text, n)
+               : bh_err_set(err, BH_E_AMBIGUOUS, 0, "an empty run id fits every run");
+    list_candidates(runs, prefix, n, err);
+    return rc;
+}
+
+/* A full id needs none of the other runs. */
+static int choose_id(struct bh_store *s, const char *id, char **ret, struct bh_err **err)
+{
+    int rc = bh_store_check_head(s, id, err);
+    if (rc == 0)
+        *ret = bh_strdup(id);
+    return rc;
 }
 
 int bh_store_resolve(struct bh_store *s, const char *text, char **ret_run, struct bh_err **err)
 {
     bh_store_check(s);
-    if (bh_streq(text, latest_word))
-        return resolve_latest(s, NULL, ret_run, err);
-    if (bh_starts_with(text, "@latest:"))
-        return resolve_latest(s, text + sizeof(latest_word), ret_run, err);
-    if (text[0] == '@') {
+    bool latest = bh_streq(text, latest_word), named = bh_starts_with(text, "@latest:");
+    if (text[0] == '@' && !latest && !named) {
         int rc = bh_store_no_run(text, err);
         bh_err_hint(err, "'@latest' is the newest run, '@latest:NAME' the newest of the pipeline NAME");
         return rc;
     }
     BH_CLEANUP_FREE char *prefix = lower(text);
-    struct candidates c = {.list = BH_BUF_INIT};
-    int rc = choose(s, text, prefix, &c, ret_run, err);
-    bh_free(c.first);
-    bh_buf_fini(&c.list);
+    if (bh_run_id_valid(prefix))
+        return choose_id(s, prefix, ret_run, err);
+    struct runs runs = {0};
+    int rc = bh_store_read_runs(s, &runs.rows, &runs.n, err);
+    if (rc)
+        return rc;
+    if (latest || named)
+        rc = choose_latest(s, &runs, named ? text + sizeof(latest_word) : NULL, ret_run, err);
+    else
+        rc = choose_prefix(s, &runs, text, prefix, ret_run, err);
+    bh_run_rows_free(runs.rows, runs.n);
     return rc;
 }

@@ -22,9 +22,14 @@
     {                                                \
         BH_COLUMN_BOOL, offsetof(struct type, field) \
     }
-#define TABLE(table, type, list, sql)                                                                                \
-    {                                                                                                                \
-        .name = table, .row_size = sizeof(struct type), .columns = list, .n_columns = BH_ARRAY_LEN(list), .put = sql \
+/* `owner` and `key` are SQL: whose rows are counted, and the column beside the run that makes the key. */
+#define TABLE(table, type, list, owner, key, sql)                                                           \
+    {                                                                                                       \
+        .name = table, .row_size = sizeof(struct type), .columns = list, .n_columns = BH_ARRAY_LEN(list),   \
+        .count = "INSERT INTO row_counts (run, name, n) SELECT " owner ", '" table "', 1 WHERE NOT EXISTS " \
+                 "(SELECT 1 FROM " table " WHERE run = $1 AND " key " = $2) "                               \
+                 "ON CONFLICT (run, name) DO UPDATE SET n = row_counts.n + 1",                              \
+        .put = sql                                                                                          \
     }
 
 static const struct bh_column run_columns[] = {
@@ -33,7 +38,7 @@ static const struct bh_column run_columns[] = {
     INT(bh_run_row, ended.us), TEXT(bh_run_row, params),    TEXT(bh_run_row, failure),
 };
 const struct bh_table bh_table_runs =
-    TABLE("runs", bh_run_row, run_columns,
+    TABLE("runs", bh_run_row, run_columns, "''", "run",
           "INSERT INTO runs (run, name, status, file, created, started, ended, params, failure, sum) "
           "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (run) DO UPDATE SET "
           "name = excluded.name, status = excluded.status, file = excluded.file, created = excluded.created, "
@@ -46,7 +51,7 @@ static const struct bh_column agent_columns[] = {
     TEXT(bh_agent_row, label),    TEXT(bh_agent_row, reason), INT(bh_agent_row, position),
 };
 const struct bh_table bh_table_agents =
-    TABLE("agents", bh_agent_row, agent_columns,
+    TABLE("agents", bh_agent_row, agent_columns, "$1", "name",
           "INSERT INTO agents (run, name, stage, topology, box, status, label, reason, position, sum) "
           "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (run, name) DO UPDATE SET "
           "stage = excluded.stage, topology = excluded.topology, box = excluded.box, status = excluded.status, "
@@ -61,7 +66,7 @@ static const struct bh_column attempt_columns[] = {
     BOOL(bh_attempt_row, selected),  TEXT(bh_attempt_row, usage),     TEXT(bh_attempt_row, kept_box),
 };
 const struct bh_table bh_table_attempts =
-    TABLE("attempts", bh_attempt_row, attempt_columns,
+    TABLE("attempts", bh_attempt_row, attempt_columns, "$1", "instance",
           "INSERT INTO attempts (run, instance, agent, status, reason, detail, box, attempt, try, epoch, exit_code, "
           "signal, created, started, ended, selected, usage, kept_box, sum) "
           "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) "
@@ -79,7 +84,7 @@ static const struct bh_column artifact_columns[] = {
     INT(bh_artifact_row, published.us),
 };
 const struct bh_table bh_table_artifacts =
-    TABLE("artifacts", bh_artifact_row, artifact_columns,
+    TABLE("artifacts", bh_artifact_row, artifact_columns, "$1", "name",
           "INSERT INTO artifacts (run, name, digest, kind, agent, instance, label, provenance, size, attempt, "
           "executable, private, published, sum) "
           "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) "
@@ -95,7 +100,7 @@ static const struct bh_column text_columns[] = {
     TEXT(bh_text_row, content),
 };
 const struct bh_table bh_table_texts =
-    TABLE("run_texts", bh_text_row, text_columns,
+    TABLE("run_texts", bh_text_row, text_columns, "$1", "name",
           "INSERT INTO run_texts (run, name, content, sum) VALUES ($1, $2, $3, $4) "
           "ON CONFLICT (run, name) DO UPDATE SET content = excluded.content, sum = excluded.sum");
 
@@ -130,12 +135,32 @@ static struct bh_digest sum_of(const struct bh_table *table, const void *row, st
     return bh_digest_of(scratch->data, scratch->len);
 }
 
+/* Every table begins with the run and the rest of its key; that of runs has the run alone, which stands for both. */
+static const char *key_of(const struct bh_table *table, const void *row)
+{
+    return get_text(row, &table->columns[table == &bh_table_runs ? 0 : 1]);
+}
+
+static int count_row(struct bh_db *db, const struct bh_table *table, const void *row, struct bh_err **err)
+{
+    BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
+    int rc = bh_db_prepare(db, table->count, &stmt, err);
+    if (rc)
+        return rc;
+    bh_db_bind_text(stmt, 1, get_text(row, &table->columns[0]));
+    bh_db_bind_text(stmt, 2, key_of(table, row));
+    return bh_db_run(stmt, err);
+}
+
 int bh_row_put(struct bh_db *db, const struct bh_table *table, const void *row, struct bh_buf *scratch,
                struct bh_err **err)
 {
     struct bh_digest sum = sum_of(table, row, scratch);
+    int rc = count_row(db, table, row, err);
+    if (rc)
+        return rc;
     BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
-    int rc = bh_db_prepare(db, table->put, &stmt, err);
+    rc = bh_db_prepare(db, table->put, &stmt, err);
     if (rc)
         return rc;
     for (size_t i = 0; i < table->n_columns; i++) {
@@ -171,8 +196,7 @@ int bh_row_read(struct bh_db_stmt *stmt, const struct bh_table *table, struct bh
     const void *stored = bh_db_blob(stmt, (int)table->n_columns, &len);
     if (len == sizeof(sum.b) && memcmp(stored, sum.b, len) == 0)
         return 0;
-    /* Every table begins with run and the rest of its key. */
-    const char *run = get_text(ret_row, &table->columns[0]), *key = get_text(ret_row, &table->columns[1]);
+    const char *run = get_text(ret_row, &table->columns[0]), *key = key_of(table, ret_row);
     int rc = bh_err_set(err, BH_E_STORE_CORRUPT, 0, "a row of '%s' does not have the digest it was written with",
                         table->name);
     bh_err_detail(err, "run '%s', '%s'", run ? run : "", key ? key : "");
@@ -203,6 +227,26 @@ int bh_rows_read(struct bh_db_stmt *stmt, const struct bh_table *table, void **r
     *ret_rows = rows;
     *ret_n = n;
     return 0;
+}
+
+int bh_rows_expect(struct bh_db *db, const struct bh_table *table, const char *run, size_t n, struct bh_err **err)
+{
+    BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
+    int rc = bh_db_prepare(db, "SELECT n FROM row_counts WHERE run = $1 AND name = $2", &stmt, err);
+    if (rc)
+        return rc;
+    bh_db_bind_text(stmt, 1, run ? run : "");
+    bh_db_bind_text(stmt, 2, table->name);
+    bool row = false;
+    rc = bh_db_next(stmt, &row, err);
+    int64_t want = rc == 0 && row ? bh_db_int(stmt, 0) : 0;
+    if (rc || want == (int64_t)n)
+        return rc;
+    rc = bh_err_set(err, BH_E_STORE_CORRUPT, 0, "the table '%s' has %zu rows where %lld were written", table->name, n,
+                    (long long)want);
+    if (run)
+        bh_err_detail(err, "run '%s'", run);
+    return rc;
 }
 
 void bh_row_clear(const struct bh_table *table, void *row)

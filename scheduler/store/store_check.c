@@ -4,6 +4,7 @@
  * database that is looked at later has what the mark names, unless something was lost. A mark that moved meanwhile is
  * looked at again before anybody is alarmed.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"

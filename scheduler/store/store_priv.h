@@ -45,4 +45,6 @@ int bh_store_check_head(struct bh_store *s, const char *run, struct bh_err **err
  * sort after `after`; names the newest of them.
  */
 int bh_store_check_lost(struct bh_store *s, const char *prefix, const char *after, struct bh_err **err) BH_MUST_CHECK;
+/* The list of runs without regard to lost ones. */
+int bh_store_read_runs(struct bh_store *s, struct bh_run_row **ret, size_t *ret_n, struct bh_err **err) BH_MUST_CHECK;
 int bh_store_no_run(const char *text, struct bh_err **err);

@@ -18,6 +18,14 @@ CREATE TABLE run_texts (
     PRIMARY KEY (run, name)
 );
 
+-- How many rows a run has in each table below (run '' counts the runs): an index that lost one is noticed.
+CREATE TABLE row_counts (
+    run TEXT NOT NULL,
+    name TEXT NOT NULL,
+    n BIGINT NOT NULL,
+    PRIMARY KEY (run, name)
+);
+
 -- Projections. Times are microseconds since 1970, 0 for not yet; sum is the digest of the row: scheduler/store/rows.h.
 CREATE TABLE runs (
     run TEXT NOT NULL PRIMARY KEY,
