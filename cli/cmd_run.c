@@ -74,7 +74,7 @@ static int refuse_later(const struct bh_args *args, struct bh_err **err)
 /* Which options make no sense beside --resume: the run has its own since it was submitted. */
 static int check_resume_options(const struct bh_args *args, struct bh_err **err)
 {
-    static const char *const fixed[] = {"param", "params-file", "source", "only", "dry-run"};
+    static const char *const fixed[] = {"param", "params-file", "source", "only", "keep-going", "dry-run"};
     for (size_t i = 0; i < BH_ARRAY_LEN(fixed); i++) {
         if (!bh_args_has(args, fixed[i]))
             continue;

@@ -365,6 +365,28 @@ static int run_planned(struct session *s, struct bh_pipeline *pipeline, struct b
     return add_error(errors, rc, err);
 }
 
+static int check_only(const struct bh_run_options *o, const struct bh_plan *plan, struct bh_errlist *errors)
+{
+    BH_CLEANUP_FREE const char **names = bh_calloc(plan->n_agents + 1, sizeof(*names));
+    int rc = 0;
+    for (size_t i = 0; i < plan->n_agents; i++)
+        names[i] = plan->agents[i].name;
+    for (const char *const *name = o->only; name && *name; name++) {
+        bool found = false;
+        for (size_t i = 0; i < plan->n_agents; i++)
+            found = found || bh_streq(names[i], *name);
+        if (found)
+            continue;
+        struct bh_err *err = NULL;
+        const char *near = bh_nearest(*name, names, plan->n_agents);
+        rc = bh_err_set(&err, BH_E_USAGE, 0, "the pipeline has no agent '%s'", *name);
+        if (near)
+            bh_err_hint(&err, "did you mean '%s'?", near);
+        bh_errlist_add(errors, err);
+    }
+    return rc;
+}
+
 static int plan_document(const struct bh_run_options *o, struct bh_pipeline **ret_pipeline, struct bh_plan **ret_plan,
                          struct bh_errlist *errors)
 {
@@ -376,6 +398,8 @@ static int plan_document(const struct bh_run_options *o, struct bh_pipeline **re
         rc = bh_plan_make(pipeline, &options, &plan, errors);
     if (rc == 0)
         rc = bh_plan_check_supported(plan, errors);
+    if (rc == 0)
+        rc = check_only(o, plan, errors);
     if (rc == 0)
         rc = bh_submission_make(plan, o->file, o->sources, o->n_sources, true, NULL, NULL, errors);
     if (rc == 0) {

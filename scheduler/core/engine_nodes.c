@@ -177,10 +177,18 @@ static void tell_dependents(struct bh_engine *e, size_t node)
     }
 }
 
+/*
+ * Who was left out by request is skipped first; what that makes ready is ready before the loop comes to it. Nobody who
+ * was asked for requires one of them (bh_live_run leaves out only what is not needed).
+ */
 void bh_nodes_start(struct bh_engine *e)
 {
     for (size_t n = 0; n < e->spec->n_nodes; n++) {
-        if (e->nodes[n].unmet == 0)
+        if (e->spec->nodes[n].left_out)
+            skip(e, n, BH_REASON_NONE, BH_NONE);
+    }
+    for (size_t n = 0; n < e->spec->n_nodes; n++) {
+        if (e->nodes[n].pub.state == BH_NODE_WAITING && e->nodes[n].unmet == 0)
             make_ready(e, n);
     }
 }
@@ -259,7 +267,7 @@ void bh_nodes_reopen(struct bh_engine *e)
 {
     for (size_t n = 0; n < e->spec->n_nodes; n++) {
         e->nodes[n].retry = (struct bh_retry_state){0};
-        if (has_ended(e->nodes[n].pub.state) && e->nodes[n].pub.state != BH_NODE_DONE)
+        if (has_ended(e->nodes[n].pub.state) && e->nodes[n].pub.state != BH_NODE_DONE && !e->spec->nodes[n].left_out)
             reopen(e, n);
     }
     count_open(e);

@@ -29,6 +29,7 @@ struct bh_spec_node {
     size_t n_deps;
     size_t group; /* 0: none; else it waits for groups[group - 1] as well */
     bool continue_on_failure;
+    bool left_out; /* the person asked for other agents only: skipped at the start, blaming nobody */
     int64_t retries;
 };
 

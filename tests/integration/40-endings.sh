@@ -122,6 +122,19 @@ agents: [{name: a, timeout: {run: 1h, grace: 100ms}, run: 'sleep 86397'}]
 YAML
 expect 1 'a deadline ends the run' timeout 30 "$work/bin/bulkhead" run p.yaml -q
 
+# --- only some of them
+pipeline << 'YAML'
+stages:
+  - {name: one, agents: [{name: a, run: 'echo 1 > out/a', outputs: [a]}, {name: x, run: 'exit 1'}]}
+  - {name: two, agents: [{name: b, inputs: [a], run: 'cat in/a > out/b', outputs: [b]}, {name: c, inputs: [a], run: 'exit 1'}]}
+YAML
+expect 0 '--only runs one agent and what it needs' bulkhead run p.yaml -q --only b
+same 'what it needs' "$(status 0)" done
+same 'itself' "$(status 2)" done
+same 'nothing else' "$(status 1)$(status 3)" skippedskipped
+expect 2 'an agent that is not there' bulkhead run p.yaml -q --only bb
+has 'suggests' "$errs" "did you mean 'b'"
+
 # --- what an agent finds
 pipeline << 'YAML'
 params: {topic: {type: string, default: "a 'b' $(c) {{"}, n: {type: int, default: 007}}
