@@ -28,4 +28,6 @@ enum bh_reason bh_reason_parse(const char *text); /* "timeout(run)" and "timeout
 /* "exit", "timeout(run)": static text. */
 const char *bh_reason_text(enum bh_reason reason, enum bh_phase phase);
 const char *bh_phase_text(enum bh_phase phase);
-enum bh_phase bh_phase_parse(const char *text); /* "run", or the phase inside "timeout(run)" */
+/* "run", or the phase inside "timeout(run)". Of reasons only a timeout's text is to be asked: "check" is a phase, too.
+ */
+enum bh_phase bh_phase_parse(const char *text);

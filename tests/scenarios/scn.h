@@ -29,6 +29,7 @@ struct scn {
     struct sc_log log;
     struct bh_effects fx;
     size_t fx_seen; /* effects of the last event that a '<' has named */
+    int event_line; /* where that event stands */
 };
 
 /* Sets the error of this line and gives false. */

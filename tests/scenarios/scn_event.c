@@ -92,6 +92,7 @@ bool scn_event(struct scn *s, bool meant)
     if (!read_event(s, &ev))
         return false;
     s->fx_seen = 0;
+    s->event_line = s->line;
     uint64_t before = sc_digest(s->engine, s->spec);
     bool did = sc_step(s->engine, s->spec, &s->log, &ev, s->now, &s->fx);
     if (did != meant)

@@ -36,7 +36,8 @@ bool scn_effects_done(struct scn *s)
         return true;
     const struct bh_effect *f = &s->fx.items[s->fx_seen];
     char *subject BH_CLEANUP_FREE = subject_of(s, f);
-    return scn_fail(s, "the event before had an effect that no '<' names: %s %s", effect_words[f->kind], subject);
+    s->line = s->event_line;
+    return scn_fail(s, "the event has an effect that no '<' names: %s %s", effect_words[f->kind], subject);
 }
 
 static bool check_number(struct scn *s, const char *key, int64_t got)
