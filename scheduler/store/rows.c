@@ -32,12 +32,12 @@
         .put = sql                                                                                          \
     }
 
-static const struct bh_column run_columns[] = {
+static const struct bh_store_column run_columns[] = {
     TEXT(bh_run_row, run),     TEXT(bh_run_row, name),      TEXT(bh_run_row, status),
     TEXT(bh_run_row, file),    INT(bh_run_row, created.us), INT(bh_run_row, started.us),
     INT(bh_run_row, ended.us), TEXT(bh_run_row, params),    TEXT(bh_run_row, failure),
 };
-const struct bh_table bh_table_runs =
+const struct bh_store_table bh_store_table_runs =
     TABLE("runs", bh_run_row, run_columns, "''", "run",
           "INSERT INTO runs (run, name, status, file, created, started, ended, params, failure, sum) "
           "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (run) DO UPDATE SET "
@@ -45,19 +45,19 @@ const struct bh_table bh_table_runs =
           "started = excluded.started, ended = excluded.ended, params = excluded.params, "
           "failure = excluded.failure, sum = excluded.sum");
 
-static const struct bh_column agent_columns[] = {
+static const struct bh_store_column agent_columns[] = {
     TEXT(bh_agent_row, run),      TEXT(bh_agent_row, name),   TEXT(bh_agent_row, stage),
     TEXT(bh_agent_row, topology), TEXT(bh_agent_row, box),    TEXT(bh_agent_row, status),
     TEXT(bh_agent_row, label),    TEXT(bh_agent_row, reason), INT(bh_agent_row, position),
 };
-const struct bh_table bh_table_agents =
+const struct bh_store_table bh_store_table_agents =
     TABLE("agents", bh_agent_row, agent_columns, "$1", "name",
           "INSERT INTO agents (run, name, stage, topology, box, status, label, reason, position, sum) "
           "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (run, name) DO UPDATE SET "
           "stage = excluded.stage, topology = excluded.topology, box = excluded.box, status = excluded.status, "
           "label = excluded.label, reason = excluded.reason, position = excluded.position, sum = excluded.sum");
 
-static const struct bh_column attempt_columns[] = {
+static const struct bh_store_column attempt_columns[] = {
     TEXT(bh_attempt_row, run),       TEXT(bh_attempt_row, instance),  TEXT(bh_attempt_row, agent),
     TEXT(bh_attempt_row, status),    TEXT(bh_attempt_row, reason),    TEXT(bh_attempt_row, detail),
     TEXT(bh_attempt_row, box),       INT(bh_attempt_row, attempt),    INT(bh_attempt_row, try_),
@@ -65,7 +65,7 @@ static const struct bh_column attempt_columns[] = {
     INT(bh_attempt_row, created.us), INT(bh_attempt_row, started.us), INT(bh_attempt_row, ended.us),
     BOOL(bh_attempt_row, selected),  TEXT(bh_attempt_row, usage),     TEXT(bh_attempt_row, kept_box),
 };
-const struct bh_table bh_table_attempts =
+const struct bh_store_table bh_store_table_attempts =
     TABLE("attempts", bh_attempt_row, attempt_columns, "$1", "instance",
           "INSERT INTO attempts (run, instance, agent, status, reason, detail, box, attempt, try, epoch, exit_code, "
           "signal, created, started, ended, selected, usage, kept_box, sum) "
@@ -76,14 +76,14 @@ const struct bh_table bh_table_attempts =
           "created = excluded.created, started = excluded.started, ended = excluded.ended, "
           "selected = excluded.selected, usage = excluded.usage, kept_box = excluded.kept_box, sum = excluded.sum");
 
-static const struct bh_column artifact_columns[] = {
+static const struct bh_store_column artifact_columns[] = {
     TEXT(bh_artifact_row, run),         TEXT(bh_artifact_row, name),       TEXT(bh_artifact_row, digest),
     TEXT(bh_artifact_row, kind),        TEXT(bh_artifact_row, agent),      TEXT(bh_artifact_row, instance),
     TEXT(bh_artifact_row, label),       TEXT(bh_artifact_row, provenance), INT(bh_artifact_row, size),
     INT(bh_artifact_row, attempt),      BOOL(bh_artifact_row, executable), BOOL(bh_artifact_row, private_),
     INT(bh_artifact_row, published.us),
 };
-const struct bh_table bh_table_artifacts =
+const struct bh_store_table bh_store_table_artifacts =
     TABLE("artifacts", bh_artifact_row, artifact_columns, "$1", "name",
           "INSERT INTO artifacts (run, name, digest, kind, agent, instance, label, provenance, size, attempt, "
           "executable, private, published, sum) "
@@ -94,39 +94,39 @@ const struct bh_table bh_table_artifacts =
           "executable = excluded.executable, private = excluded.private, published = excluded.published, "
           "sum = excluded.sum");
 
-static const struct bh_column text_columns[] = {
+static const struct bh_store_column text_columns[] = {
     TEXT(bh_text_row, run),
     TEXT(bh_text_row, name),
     TEXT(bh_text_row, content),
 };
-const struct bh_table bh_table_texts =
+const struct bh_store_table bh_store_table_texts =
     TABLE("run_texts", bh_text_row, text_columns, "$1", "name",
           "INSERT INTO run_texts (run, name, content, sum) VALUES ($1, $2, $3, $4) "
           "ON CONFLICT (run, name) DO UPDATE SET content = excluded.content, sum = excluded.sum");
 
 /* --- fields --- */
 
-static const void *field(const void *row, const struct bh_column *column)
+static const void *field(const void *row, const struct bh_store_column *column)
 {
     return (const char *)row + column->offset;
 }
 
-static const char *get_text(const void *row, const struct bh_column *column)
+static const char *get_text(const void *row, const struct bh_store_column *column)
 {
     return *(char *const *)field(row, column);
 }
 
-static int64_t get_int(const void *row, const struct bh_column *column)
+static int64_t get_int(const void *row, const struct bh_store_column *column)
 {
     return column->kind == BH_COLUMN_BOOL ? *(const bool *)field(row, column) : *(const int64_t *)field(row, column);
 }
 
-static struct bh_digest sum_of(const struct bh_table *table, const void *row, struct bh_buf *scratch)
+static struct bh_digest sum_of(const struct bh_store_table *table, const void *row, struct bh_buf *scratch)
 {
     bh_buf_clear(scratch);
     bh_chain_add_text(scratch, table->name);
     for (size_t i = 0; i < table->n_columns; i++) {
-        const struct bh_column *column = &table->columns[i];
+        const struct bh_store_column *column = &table->columns[i];
         if (column->kind == BH_COLUMN_TEXT)
             bh_chain_add_text(scratch, get_text(row, column));
         else
@@ -136,12 +136,12 @@ static struct bh_digest sum_of(const struct bh_table *table, const void *row, st
 }
 
 /* Every table begins with the run and the rest of its key; that of runs has the run alone, which stands for both. */
-static const char *key_of(const struct bh_table *table, const void *row)
+static const char *key_of(const struct bh_store_table *table, const void *row)
 {
-    return get_text(row, &table->columns[table == &bh_table_runs ? 0 : 1]);
+    return get_text(row, &table->columns[table == &bh_store_table_runs ? 0 : 1]);
 }
 
-static int count_row(struct bh_db *db, const struct bh_table *table, const void *row, struct bh_err **err)
+static int count_row(struct bh_db *db, const struct bh_store_table *table, const void *row, struct bh_err **err)
 {
     BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
     int rc = bh_db_prepare(db, table->count, &stmt, err);
@@ -152,7 +152,7 @@ static int count_row(struct bh_db *db, const struct bh_table *table, const void 
     return bh_db_run(stmt, err);
 }
 
-int bh_row_put(struct bh_db *db, const struct bh_table *table, const void *row, struct bh_buf *scratch,
+int bh_row_put(struct bh_db *db, const struct bh_store_table *table, const void *row, struct bh_buf *scratch,
                struct bh_err **err)
 {
     struct bh_digest sum = sum_of(table, row, scratch);
@@ -164,7 +164,7 @@ int bh_row_put(struct bh_db *db, const struct bh_table *table, const void *row, 
     if (rc)
         return rc;
     for (size_t i = 0; i < table->n_columns; i++) {
-        const struct bh_column *column = &table->columns[i];
+        const struct bh_store_column *column = &table->columns[i];
         if (column->kind == BH_COLUMN_TEXT)
             bh_db_bind_text(stmt, (int)i + 1, get_text(row, column));
         else
@@ -174,7 +174,7 @@ int bh_row_put(struct bh_db *db, const struct bh_table *table, const void *row, 
     return bh_db_run(stmt, err);
 }
 
-static void read_field(struct bh_db_stmt *stmt, int i, const struct bh_column *column, void *row)
+static void read_field(struct bh_db_stmt *stmt, int i, const struct bh_store_column *column, void *row)
 {
     void *to = (char *)row + column->offset;
     if (column->kind == BH_COLUMN_TEXT)
@@ -185,7 +185,7 @@ static void read_field(struct bh_db_stmt *stmt, int i, const struct bh_column *c
         *(bool *)to = bh_db_int(stmt, i) != 0;
 }
 
-int bh_row_read(struct bh_db_stmt *stmt, const struct bh_table *table, struct bh_buf *scratch, void *ret_row,
+int bh_row_read(struct bh_db_stmt *stmt, const struct bh_store_table *table, struct bh_buf *scratch, void *ret_row,
                 struct bh_err **err)
 {
     memset(ret_row, 0, table->row_size);
@@ -204,7 +204,7 @@ int bh_row_read(struct bh_db_stmt *stmt, const struct bh_table *table, struct bh
     return rc;
 }
 
-int bh_rows_read(struct bh_db_stmt *stmt, const struct bh_table *table, void **ret_rows, size_t *ret_n,
+int bh_rows_read(struct bh_db_stmt *stmt, const struct bh_store_table *table, void **ret_rows, size_t *ret_n,
                  struct bh_err **err)
 {
     BH_CLEANUP_BUF struct bh_buf scratch = BH_BUF_INIT;
@@ -229,7 +229,7 @@ int bh_rows_read(struct bh_db_stmt *stmt, const struct bh_table *table, void **r
     return 0;
 }
 
-int bh_rows_expect(struct bh_db *db, const struct bh_table *table, const char *run, size_t n, struct bh_err **err)
+int bh_rows_expect(struct bh_db *db, const struct bh_store_table *table, const char *run, size_t n, struct bh_err **err)
 {
     BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
     int rc = bh_db_prepare(db, "SELECT n FROM row_counts WHERE run = $1 AND name = $2", &stmt, err);
@@ -249,7 +249,7 @@ int bh_rows_expect(struct bh_db *db, const struct bh_table *table, const char *r
     return rc;
 }
 
-void bh_row_clear(const struct bh_table *table, void *row)
+void bh_row_clear(const struct bh_store_table *table, void *row)
 {
     for (size_t i = 0; i < table->n_columns; i++) {
         if (table->columns[i].kind != BH_COLUMN_TEXT)
@@ -260,7 +260,7 @@ void bh_row_clear(const struct bh_table *table, void *row)
     }
 }
 
-void bh_rows_clear(const struct bh_table *table, void *rows, size_t n)
+void bh_rows_clear(const struct bh_store_table *table, void *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         bh_row_clear(table, (char *)rows + i * table->row_size);
@@ -271,42 +271,42 @@ void bh_rows_clear(const struct bh_table *table, void *rows, size_t n)
 
 void bh_run_row_fini(struct bh_run_row *r)
 {
-    bh_row_clear(&bh_table_runs, r);
+    bh_row_clear(&bh_store_table_runs, r);
     bh_free(BH_TAKE(r->document));
     bh_free(BH_TAKE(r->submission));
 }
 
 void bh_agent_row_fini(struct bh_agent_row *r)
 {
-    bh_row_clear(&bh_table_agents, r);
+    bh_row_clear(&bh_store_table_agents, r);
 }
 
 void bh_attempt_row_fini(struct bh_attempt_row *r)
 {
-    bh_row_clear(&bh_table_attempts, r);
+    bh_row_clear(&bh_store_table_attempts, r);
 }
 
 void bh_artifact_row_fini(struct bh_artifact_row *r)
 {
-    bh_row_clear(&bh_table_artifacts, r);
+    bh_row_clear(&bh_store_table_artifacts, r);
 }
 
 void bh_run_rows_free(struct bh_run_row *rows, size_t n)
 {
-    bh_rows_clear(&bh_table_runs, rows, n);
+    bh_rows_clear(&bh_store_table_runs, rows, n);
 }
 
 void bh_agent_rows_free(struct bh_agent_row *rows, size_t n)
 {
-    bh_rows_clear(&bh_table_agents, rows, n);
+    bh_rows_clear(&bh_store_table_agents, rows, n);
 }
 
 void bh_attempt_rows_free(struct bh_attempt_row *rows, size_t n)
 {
-    bh_rows_clear(&bh_table_attempts, rows, n);
+    bh_rows_clear(&bh_store_table_attempts, rows, n);
 }
 
 void bh_artifact_rows_free(struct bh_artifact_row *rows, size_t n)
 {
-    bh_rows_clear(&bh_table_artifacts, rows, n);
+    bh_rows_clear(&bh_store_table_artifacts, rows, n);
 }

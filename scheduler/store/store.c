@@ -218,10 +218,11 @@ static int put_text(struct bh_store *s, const struct bh_run_row *row, const char
     if (!content)
         return 0;
     struct bh_text_row text = {row->run, (char *)(uintptr_t)name, (char *)(uintptr_t)content};
-    return bh_row_put(s->db, &bh_table_texts, &text, &s->scratch, err);
+    return bh_row_put(s->db, &bh_store_table_texts, &text, &s->scratch, err);
 }
 
-static int put_rows(struct bh_store *s, const struct bh_table *table, const void *rows, size_t n, struct bh_err **err)
+static int put_rows(struct bh_store *s, const struct bh_store_table *table, const void *rows, size_t n,
+                    struct bh_err **err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < n; i++)
@@ -235,17 +236,17 @@ static int put_batch(struct bh_store *s, const struct bh_store_batch *batch, str
     for (size_t i = 0; rc == 0 && i < batch->n_events; i++)
         rc = put_event(s, batch->run, &batch->events[i], head, err);
     if (rc == 0 && batch->run_row)
-        rc = put_rows(s, &bh_table_runs, batch->run_row, 1, err);
+        rc = put_rows(s, &bh_store_table_runs, batch->run_row, 1, err);
     if (rc == 0 && batch->run_row)
         rc = put_text(s, batch->run_row, "document", batch->run_row->document, err);
     if (rc == 0 && batch->run_row)
         rc = put_text(s, batch->run_row, "submission", batch->run_row->submission, err);
     if (rc == 0)
-        rc = put_rows(s, &bh_table_agents, batch->agents, batch->n_agents, err);
+        rc = put_rows(s, &bh_store_table_agents, batch->agents, batch->n_agents, err);
     if (rc == 0)
-        rc = put_rows(s, &bh_table_attempts, batch->attempts, batch->n_attempts, err);
+        rc = put_rows(s, &bh_store_table_attempts, batch->attempts, batch->n_attempts, err);
     if (rc == 0)
-        rc = put_rows(s, &bh_table_artifacts, batch->artifacts, batch->n_artifacts, err);
+        rc = put_rows(s, &bh_store_table_artifacts, batch->artifacts, batch->n_artifacts, err);
     return rc;
 }
 

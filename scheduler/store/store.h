@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The durable record: one event table and the projections that are rebuilt from it. Engine processes write, each only
- * its own runs; everyone else reads (WAL). An append is durable (synchronous=FULL) when it returns. Each event carries
- * a hash chain; the head mark of a run lives outside the database, in runs/RUN/head, and is compared when the run is
- * read for replay: a lost, cut or changed tail is -BH_E_STORE_CORRUPT and named.
+ * The durable record: one event table and the projections that follow from it. Engine processes write, each only its
+ * own runs; everyone else reads (WAL: readers are never busy). An append is durable (synchronous=FULL) when it returns.
+ *
+ * Each event carries a hash chain; the head mark of a run lies outside the database, in runs/RUN/head, and is compared
+ * whenever a run is read: a lost, cut or changed tail is -BH_E_STORE_CORRUPT and named with run and sequence. Rows
+ * carry digests and are counted, so a changed or missing one is named as well. docs/adr/0001 says what is noticed and
+ * what is not. One thread at a time; a store is never carried through a fork.
  */
 #pragma once
 
@@ -17,7 +20,9 @@ enum bh_store_mode { BH_STORE_READ, BH_STORE_WRITE };
 
 /*
  * Opens (WRITE: makes and migrates) home/store/bulkhead.db. READ of a home without a store gives -BH_E_NOT_FOUND. A
- * store of a newer version is -BH_E_STORE_VERSION. Blocks on the disk.
+ * store of a newer version is -BH_E_STORE_VERSION; one that is no database, is damaged, or is gone although runs were
+ * recorded in it is STORE_CORRUPT; PERMISSION, DISK_FULL, BUSY, IO. READ needs no write permission unless a live or
+ * dead writer left its last part in files of its own. Copies `home`. Blocks on the disk.
  */
 int bh_store_open(const struct bh_home *home, enum bh_store_mode mode, struct bh_store **ret,
                   struct bh_err **err) BH_MUST_CHECK;
@@ -62,8 +67,10 @@ struct bh_store_event {
     struct bh_wall at;
     const char *payload; /* JSON text */
 };
-/* What one transaction holds. Rows replace those with the same key: run; (run, agent name); instance; (run, artifact
- * name). All borrowed. */
+/*
+ * What one transaction holds. Rows replace those with the same key: run; (run, agent name); instance; (run, artifact
+ * name). The first batch of a run holds its run_row. All borrowed.
+ */
 struct bh_store_batch {
     const char *run;
     const struct bh_store_event *events;
@@ -77,27 +84,36 @@ struct bh_store_batch {
     const struct bh_artifact_row *artifacts;
     size_t n_artifacts;
 };
-/* All of it or nothing; durable on return. Errors: DISK_FULL, IO, BUSY (after a wait), STORE_CORRUPT. After a failure
- * the run must not go on in this process. */
+/*
+ * All of it or nothing; durable on return. The run must be taken (bh_home_own_run): another writer of the same run is
+ * BUSY. Errors: DISK_FULL, IO, PERMISSION, BUSY (after a wait), STORE_CORRUPT. After a failure nobody knows whether the
+ * batch is there, so the run must not go on in this process (it is refused); the next process that replays it knows.
+ * The one exception is BUSY from waiting for another writer: nothing was begun and the same batch may be given again.
+ */
 int bh_store_commit(struct bh_store *s, const struct bh_store_batch *batch, struct bh_err **err) BH_MUST_CHECK;
 
 /* --- reading --- */
 typedef int (*bh_store_event_fn)(void *arg, int64_t seq, struct bh_wall at, const char *kind, const char *payload,
                                  struct bh_err **err);
-/* Every event of the run in order, the chain and the head mark checked. Stops at the first non-zero answer and returns
- * it. */
+/*
+ * Every event of the run in order, the chain and the head mark checked. Stops at the first non-zero answer and returns
+ * it. `fn` must not call the store. What was handed out before an error came must be thrown away.
+ */
 int bh_store_replay(struct bh_store *s, const char *run, bh_store_event_fn fn, void *arg,
                     struct bh_err **err) BH_MUST_CHECK;
 
 /*
- * Turns what a person typed into a run id: a full id, a unique prefix, "@latest", "@latest:NAME". Errors: NOT_FOUND "no
- * run 'x'", AMBIGUOUS (lists the candidates in its detail), also for the empty text.
+ * Turns what a person typed into a run id: a full id, a unique prefix, "@latest", "@latest:NAME"; case does not count
+ * in ids. Errors: NOT_FOUND "no run 'x'", AMBIGUOUS (lists the candidates in its detail, newest first, at most 20),
+ * also for the empty text, STORE_CORRUPT where it would fit a run that the store has lost. The caller frees *ret_run.
  */
 int bh_store_resolve(struct bh_store *s, const char *text, char **ret_run, struct bh_err **err) BH_MUST_CHECK;
 int bh_store_get_run(struct bh_store *s, const char *run, struct bh_run_row *ret, struct bh_err **err) BH_MUST_CHECK;
 
-/* Lists: the caller frees each row and then the array. Newest run first; agents by position; attempts by agent
- * position, attempt, try; artifacts by time. */
+/*
+ * Lists: bh_*_rows_free frees the rows and the array; an unknown run has none. Newest run first; agents by position;
+ * attempts by agent position, attempt, try; artifacts by time. The list of runs is STORE_CORRUPT where one was lost.
+ */
 int bh_store_list_runs(struct bh_store *s, struct bh_run_row **ret, size_t *ret_n, struct bh_err **err) BH_MUST_CHECK;
 int bh_store_list_agents(struct bh_store *s, const char *run, struct bh_agent_row **ret, size_t *ret_n,
                          struct bh_err **err) BH_MUST_CHECK;

@@ -79,12 +79,12 @@ static int read_text(struct bh_store *s, const char *run, const char *name, char
     if (rc || !row)
         return rc;
     struct bh_text_row text;
-    rc = bh_row_read(stmt, &bh_table_texts, &s->scratch, &text, err);
+    rc = bh_row_read(stmt, &bh_store_table_texts, &s->scratch, &text, err);
     if (rc)
         return rc;
     *ret = BH_TAKE(text.content);
     ++*n;
-    bh_row_clear(&bh_table_texts, &text);
+    bh_row_clear(&bh_store_table_texts, &text);
     return 0;
 }
 
@@ -103,7 +103,7 @@ static int read_run(struct bh_store *s, const char *run, struct bh_run_row *ret,
     if (rc)
         return rc;
     if (row)
-        return bh_row_read(stmt, &bh_table_runs, &s->scratch, ret, err);
+        return bh_row_read(stmt, &bh_store_table_runs, &s->scratch, ret, err);
     return bh_err_set(err, BH_E_STORE_CORRUPT, 0, "the store has events of run '%s', but not the run", run);
 }
 
@@ -113,7 +113,7 @@ static int read_texts(struct bh_store *s, const char *run, struct bh_run_row *ro
     int rc = read_text(s, run, "document", &row->document, &n, err);
     if (rc == 0)
         rc = read_text(s, run, "submission", &row->submission, &n, err);
-    return rc ? rc : bh_rows_expect(s->db, &bh_table_texts, run, n, err);
+    return rc ? rc : bh_rows_expect(s->db, &bh_store_table_texts, run, n, err);
 }
 
 int bh_store_get_run(struct bh_store *s, const char *run, struct bh_run_row *ret, struct bh_err **err)
@@ -141,8 +141,8 @@ int bh_store_get_run(struct bh_store *s, const char *run, struct bh_run_row *ret
 
 /* --- lists --- */
 
-static int read_list(struct bh_store *s, const struct bh_table *table, const char *sql, const char *run, void **ret,
-                     size_t *ret_n, struct bh_err **err)
+static int read_list(struct bh_store *s, const struct bh_store_table *table, const char *sql, const char *run,
+                     void **ret, size_t *ret_n, struct bh_err **err)
 {
     BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
     void *rows = NULL;
@@ -166,7 +166,7 @@ static int read_list(struct bh_store *s, const struct bh_table *table, const cha
 }
 
 /* `run` NULL: the list of runs. */
-static int list(struct bh_store *s, const struct bh_table *table, const char *sql, const char *run, void **ret,
+static int list(struct bh_store *s, const struct bh_store_table *table, const char *sql, const char *run, void **ret,
                 size_t *ret_n, struct bh_err **err)
 {
     bh_store_check(s);
@@ -179,8 +179,8 @@ static int list(struct bh_store *s, const struct bh_table *table, const char *sq
 }
 
 /* Rows follow from events: what was lost of these is missing there. */
-static int list_of_run(struct bh_store *s, const struct bh_table *table, const char *sql, const char *run, void **ret,
-                       size_t *ret_n, struct bh_err **err)
+static int list_of_run(struct bh_store *s, const struct bh_store_table *table, const char *sql, const char *run,
+                       void **ret, size_t *ret_n, struct bh_err **err)
 {
     struct bh_err *why = NULL;
     int rc = bh_run_id_valid(run) ? bh_store_check_head(s, run, &why) : -BH_E_NOT_FOUND;
@@ -200,7 +200,7 @@ static int list_of_run(struct bh_store *s, const struct bh_table *table, const c
 int bh_store_read_runs(struct bh_store *s, struct bh_run_row **ret, size_t *ret_n, struct bh_err **err)
 {
     void *rows = NULL;
-    int rc = list(s, &bh_table_runs,
+    int rc = list(s, &bh_store_table_runs,
                   "SELECT run, name, status, file, created, started, ended, params, failure, sum FROM runs "
                   "ORDER BY created DESC, run DESC",
                   NULL, &rows, ret_n, err);
@@ -220,7 +220,7 @@ int bh_store_list_agents(struct bh_store *s, const char *run, struct bh_agent_ro
                          struct bh_err **err)
 {
     void *rows = NULL;
-    int rc = list_of_run(s, &bh_table_agents,
+    int rc = list_of_run(s, &bh_store_table_agents,
                          "SELECT run, name, stage, topology, box, status, label, reason, position, sum FROM agents "
                          "WHERE run = $1 ORDER BY position, name",
                          run, &rows, ret_n, err);
@@ -234,7 +234,7 @@ int bh_store_list_attempts(struct bh_store *s, const char *run, struct bh_attemp
 {
     void *rows = NULL;
     int rc = list_of_run(
-        s, &bh_table_attempts,
+        s, &bh_store_table_attempts,
         "SELECT t.run, t.instance, t.agent, t.status, t.reason, t.detail, t.box, t.attempt, t.try, t.epoch, "
         "t.exit_code, t.signal, t.created, t.started, t.ended, t.selected, t.usage, t.kept_box, t.sum "
         "FROM attempts t LEFT JOIN agents a ON a.run = t.run AND a.name = t.agent WHERE t.run = $1 "
@@ -250,7 +250,7 @@ int bh_store_list_artifacts(struct bh_store *s, const char *run, struct bh_artif
 {
     void *rows = NULL;
     int rc =
-        list_of_run(s, &bh_table_artifacts,
+        list_of_run(s, &bh_store_table_artifacts,
                     "SELECT run, name, digest, kind, agent, instance, label, provenance, size, attempt, executable, "
                     "private, published, sum FROM artifacts WHERE run = $1 ORDER BY published, name",
                     run, &rows, ret_n, err);

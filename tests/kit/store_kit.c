@@ -271,6 +271,49 @@ static void same_artifact(const struct bh_artifact_row *got, const struct bh_art
     SAME_INT(published.us);
 }
 
+/* What is read of one run. */
+struct contents {
+    struct bh_run_row run, *runs;
+    struct bh_agent_row *agents;
+    struct bh_attempt_row *attempts;
+    struct bh_artifact_row *artifacts;
+    size_t n_runs, n_agents, n_attempts, n_artifacts;
+};
+
+static struct contents read_contents(struct bh_store *s, const char *run)
+{
+    struct contents c;
+    T_OK(bh_store_get_run(s, run, &c.run, &err));
+    T_OK(bh_store_list_runs(s, &c.runs, &c.n_runs, &err));
+    T_OK(bh_store_list_agents(s, run, &c.agents, &c.n_agents, &err));
+    T_OK(bh_store_list_attempts(s, run, &c.attempts, &c.n_attempts, &err));
+    T_OK(bh_store_list_artifacts(s, run, &c.artifacts, &c.n_artifacts, &err));
+    return c;
+}
+
+static void free_contents(struct contents *c)
+{
+    bh_run_row_fini(&c->run);
+    bh_run_row_fini(&c->run); /* harmless */
+    bh_run_rows_free(c->runs, c->n_runs);
+    bh_agent_rows_free(c->agents, c->n_agents);
+    bh_attempt_rows_free(c->attempts, c->n_attempts);
+    bh_artifact_rows_free(c->artifacts, c->n_artifacts);
+}
+
+/* The batch has one row of each kind. */
+static void same_contents(const struct contents *c, const struct bh_store_batch *batch)
+{
+    T_TRUE(c->n_runs == 1 && c->n_agents == 1 && c->n_attempts == 1 && c->n_artifacts == 1);
+    same_run(&c->run, batch->run_row);
+    same_run(c->runs, batch->run_row);
+    assert_null(c->runs->document); /* lists leave the long texts out */
+    assert_null(c->runs->submission);
+    same_agent(c->agents, batch->agents);
+    same_attempt(c->attempts, batch->attempts);
+    same_artifact(c->artifacts, batch->artifacts);
+}
+
 /* Each field has a value of its own, so that two columns cannot change places unseen. */
 static void rows_keep_every_field(void **state)
 {
@@ -311,45 +354,15 @@ static void rows_keep_every_field(void **state)
         id.s,         T("f-name"),       T("sha256:00"), T("f-kind"), T("f-agent"), T("f-instance"),
         T("f-label"), T("f-provenance"), INT64_MAX,      31,          true,         false,
         {33}};
-    struct bh_store_batch batch = {.run = id.s,
-                                   .run_row = &run,
-                                   .agents = &agent,
-                                   .n_agents = 1,
-                                   .attempts = &attempt,
-                                   .n_attempts = 1,
-                                   .artifacts = &artifact,
-                                   .n_artifacts = 1};
+    struct bh_store_batch batch = {id.s, NULL, 0, &run, &agent, 1, &attempt, 1, &artifact, 1};
     T_OK(bh_store_commit(s, &batch, &err));
     bh_store_close(s);
     s = open_store(state, BH_STORE_READ);
-
-    struct bh_run_row got_run;
-    T_OK(bh_store_get_run(s, id.s, &got_run, &err));
-    same_run(&got_run, &run);
-    T_STR(got_run.document, run.document);
-    T_STR(got_run.submission, run.submission);
-    bh_run_row_fini(&got_run);
-    bh_run_row_fini(&got_run); /* harmless */
-    struct bh_run_row *runs;
-    struct bh_agent_row *agents;
-    struct bh_attempt_row *attempts;
-    struct bh_artifact_row *artifacts;
-    size_t n_runs, n_agents, n_attempts, n_artifacts;
-    T_OK(bh_store_list_runs(s, &runs, &n_runs, &err));
-    T_OK(bh_store_list_agents(s, id.s, &agents, &n_agents, &err));
-    T_OK(bh_store_list_attempts(s, id.s, &attempts, &n_attempts, &err));
-    T_OK(bh_store_list_artifacts(s, id.s, &artifacts, &n_artifacts, &err));
-    T_INT(n_runs + n_agents + n_attempts + n_artifacts, 4);
-    same_run(runs, &run);
-    assert_null(runs->document); /* lists leave the long texts out */
-    assert_null(runs->submission);
-    same_agent(agents, &agent);
-    same_attempt(attempts, &attempt);
-    same_artifact(artifacts, &artifact);
-    bh_run_rows_free(runs, n_runs);
-    bh_agent_rows_free(agents, n_agents);
-    bh_attempt_rows_free(attempts, n_attempts);
-    bh_artifact_rows_free(artifacts, n_artifacts);
+    struct contents c = read_contents(s, id.s);
+    same_contents(&c, &batch);
+    T_STR(c.run.document, run.document);
+    T_STR(c.run.submission, run.submission);
+    free_contents(&c);
     bh_store_close(s);
 }
 
@@ -370,47 +383,24 @@ static void rows_replace_those_of_their_key(void **state)
                                      .try_ = 1,
                                      .selected = true};
     struct bh_artifact_row artifact = {.run = id.s, .name = T("f"), .digest = T("d1"), .size = 1, .private_ = true};
-    struct bh_store_batch batch = {.run = id.s,
-                                   .run_row = &run,
-                                   .agents = &agent,
-                                   .n_agents = 1,
-                                   .attempts = &attempt,
-                                   .n_attempts = 1,
-                                   .artifacts = &artifact,
-                                   .n_artifacts = 1};
+    struct bh_store_batch batch = {id.s, NULL, 0, &run, &agent, 1, &attempt, 1, &artifact, 1};
     T_OK(bh_store_commit(s, &batch, &err));
     run = (struct bh_run_row){.run = id.s, .name = T("other"), .ended = {5}};
     agent = (struct bh_agent_row){.run = id.s, .name = T("a"), .position = -3};
     attempt = (struct bh_attempt_row){.run = id.s, .instance = T("i"), .exit_code = 3};
     artifact = (struct bh_artifact_row){.run = id.s, .name = T("f"), .executable = true};
     T_OK(bh_store_commit(s, &batch, &err));
-
-    struct bh_run_row got;
-    T_OK(bh_store_get_run(s, id.s, &got, &err));
-    same_run(&got, &run);
-    T_STR(got.document, "doc"); /* NULL leaves them as they were */
-    T_STR(got.submission, "sub");
-    bh_run_row_fini(&got);
-    struct bh_agent_row *agents;
-    struct bh_attempt_row *attempts;
-    struct bh_artifact_row *artifacts;
-    size_t n_agents, n_attempts, n_artifacts;
-    T_OK(bh_store_list_agents(s, id.s, &agents, &n_agents, &err));
-    T_OK(bh_store_list_attempts(s, id.s, &attempts, &n_attempts, &err));
-    T_OK(bh_store_list_artifacts(s, id.s, &artifacts, &n_artifacts, &err));
-    T_INT(n_agents + n_attempts + n_artifacts, 3);
-    same_agent(agents, &agent);
-    same_attempt(attempts, &attempt);
-    same_artifact(artifacts, &artifact);
-    bh_agent_rows_free(agents, n_agents);
-    bh_attempt_rows_free(attempts, n_attempts);
-    bh_artifact_rows_free(artifacts, n_artifacts);
+    struct contents c = read_contents(s, id.s);
+    same_contents(&c, &batch);
+    T_STR(c.run.document, "doc"); /* NULL leaves them as they were */
+    T_STR(c.run.submission, "sub");
+    free_contents(&c);
     run.document = T("doc 2"); /* one of the two alone */
     T_OK(bh_store_commit(s, &batch, &err));
-    T_OK(bh_store_get_run(s, id.s, &got, &err));
-    T_STR(got.document, "doc 2");
-    T_STR(got.submission, "sub");
-    bh_run_row_fini(&got);
+    c = read_contents(s, id.s);
+    T_STR(c.run.document, "doc 2");
+    T_STR(c.run.submission, "sub");
+    free_contents(&c);
     bh_store_close(s);
 }
 
