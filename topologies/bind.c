@@ -24,10 +24,7 @@ struct found {
 void bh_graph_edge(struct bh_planner *pl, size_t agent, size_t producer, enum bh_edge_kind kind)
 {
     if (pl->n_edges >= BH_PLAN_MAX_EDGES) {
-        if (!pl->too_many_edges)
-            bh_planner_fail(pl, BH_E_TOO_LARGE, pl->plan->agents[agent].doc->name.pos,
-                            pl->plan->agents[agent].doc->path, "the plan has more than %d edges", BH_PLAN_MAX_EDGES);
-        pl->too_many_edges = true;
+        bh_planner_too_large(pl, "edges", BH_PLAN_MAX_EDGES);
         return;
     }
     pl->n_edges++;
@@ -90,7 +87,7 @@ static void take_exact(struct bh_planner *pl, size_t agent, const struct bh_make
 
 static void find_glob(struct bh_planner *pl, size_t agent, const char *glob, struct found *f)
 {
-    for (size_t i = 0; i < pl->doc->n_sources; i++) {
+    for (size_t i = 0; i < pl->doc->n_sources && bh_planner_may_work(pl, 1); i++) {
         if (bh_glob_match(glob, pl->doc->sources[i].name.s))
             take_source(pl, i, f);
     }
@@ -201,6 +198,8 @@ static void bind_input(struct bh_planner *pl, size_t agent, size_t i)
     struct bh_plan_input *in = &pl->plan->agents[agent].inputs[i];
     struct bh_draft *d = &pl->drafts[agent];
     struct found f = find(pl, agent, &d->input_names[i], in->is_glob);
+    if (!bh_planner_may_work(pl, bh_makers_work(pl->makers)))
+        return;
     struct bh_pos pos = pl->plan->agents[agent].doc->inputs[i].name.pos;
     (void)check_found(pl, agent, &f, in->name, in->optional, pos, path_of(pl, agent, "inputs", i));
     in->source = f.source;
@@ -330,7 +329,7 @@ static void bind_agent(struct bh_planner *pl, size_t agent)
     const struct bh_plan_agent *a = &pl->plan->agents[agent];
     struct bh_draft *d = &pl->drafts[agent];
     d->input_untrusted = bh_arena_alloc(pl->arena, (a->n_inputs + 1) * sizeof(*d->input_untrusted));
-    for (size_t i = 0; i < a->n_inputs; i++)
+    for (size_t i = 0; i < a->n_inputs && !pl->too_large; i++)
         bind_input(pl, agent, i);
     check_input_paths(pl, agent);
     for (size_t i = 0; i < a->doc->needs.len; i++)
@@ -365,6 +364,6 @@ void bh_graph_bind(struct bh_planner *pl)
             index_output(pl, a, &pl->drafts[a].output_names[i]);
     }
     bh_makers_seal(pl->makers);
-    for (size_t a = 0; a < pl->plan->n_agents; a++)
+    for (size_t a = 0; a < pl->plan->n_agents && !pl->too_large; a++)
         bind_agent(pl, a);
 }

@@ -41,8 +41,10 @@ static void refuse_powers(struct bh_planner *pl, const struct bh_plan_box *box)
         bh_err_set(&err, BH_E_TRUST, 0, "box '%s' is tainted by agent '%s' and has a power of agent '%s': %s", box->id,
                    a->name, b->name, box->powers[0]);
     bh_err_detail(&err, "tainted: %s", a->why);
-    bh_err_hint(&err,
-                "what tainted content can reach it can use: take the power away, or let the artifact in by 'accept'");
+    if (pl->drafts[reader].via == BH_VIA_SELF)
+        bh_err_hint(&err, "let one agent read and another, which gets only what it needs of that, hold the power");
+    else
+        bh_err_hint(&err, "take the power away, or let the artifact in by 'accept'");
     bh_planner_report(pl, err, b->doc->name.pos, b->doc->path);
 }
 

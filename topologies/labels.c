@@ -32,10 +32,10 @@ static bool says_true(const struct bh_node *map, const char *key)
     return bh_streq(bh_node_text(bh_node_get(map, key)), "true");
 }
 
-static enum admission admission_of(const struct bh_agent *doc, const char *artifact)
+static enum admission admission_of(struct bh_planner *pl, const struct bh_agent *doc, const char *artifact)
 {
     enum admission best = ADMIT_NOT;
-    for (size_t i = 0; i < bh_node_len(doc->accept); i++) {
+    for (size_t i = 0; i < bh_node_len(doc->accept) && bh_planner_may_work(pl, 1); i++) {
         const char *key = bh_node_key_at(doc->accept, i);
         const struct bh_node *entry = bh_node_at(doc->accept, i);
         if (!bh_streq(key, artifact) && !bh_glob_match(key, artifact))
@@ -136,7 +136,7 @@ static void taint(struct spread *s, size_t agent, bool box, enum bh_taint_via vi
 
 static void taint_by_source(struct spread *s, size_t agent, const char *source)
 {
-    enum admission admission = admission_of(s->pl->plan->agents[agent].doc, source);
+    enum admission admission = admission_of(s->pl, s->pl->plan->agents[agent].doc, source);
     if (admission != ADMIT_CLEARED)
         taint(s, agent, admission == ADMIT_NOT, BH_VIA_SOURCE, agent, source);
 }
@@ -164,7 +164,7 @@ static void taint_readers(struct spread *s, size_t agent)
     for (size_t i = s->first[agent]; i < s->first[agent + 1]; i++) {
         struct flow f = s->flows[i];
         const char *artifact = artifact_of(s->pl, f);
-        enum admission admission = admission_of(s->pl->plan->agents[f.reader].doc, artifact);
+        enum admission admission = admission_of(s->pl, s->pl->plan->agents[f.reader].doc, artifact);
         if (admission != ADMIT_CLEARED)
             taint(s, f.reader, admission == ADMIT_NOT, BH_VIA_INPUT, agent, artifact);
     }

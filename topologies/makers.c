@@ -30,6 +30,7 @@ struct bh_makers {
     size_t n_families, cap_families;
     struct bh_map *by_start; /* beginning → struct families */
     struct bh_map *globs;    /* pattern → struct bh_maker_list, made once */
+    size_t work;
 };
 
 struct bh_makers *bh_makers_new(struct bh_arena *arena)
@@ -152,6 +153,13 @@ static size_t first_family(const struct bh_makers *m, const char *start, size_t 
     return lo;
 }
 
+size_t bh_makers_work(struct bh_makers *m)
+{
+    size_t work = m->work;
+    m->work = 0;
+    return work;
+}
+
 /* Families whose beginning is a proper part of text's first n characters, or (whole) all of them. */
 static void add_shorter(struct bh_makers *m, const char *text, size_t n, bool whole, bool is_glob,
                         struct bh_maker_list *list)
@@ -162,8 +170,10 @@ static void add_shorter(struct bh_makers *m, const char *text, size_t n, bool wh
         start[len] = '\0';
         const struct families *same = bh_map_get(m->by_start, start);
         start[len] = kept;
+        m->work++;
         for (size_t i = 0; same && i < same->len; i++) {
             const struct family *f = same->items[i];
+            m->work++;
             if (is_glob ? bh_glob_may_intersect(f->pattern, text) : bh_glob_match(f->pattern, text))
                 list_add(m->arena, list, &f->maker);
         }
@@ -198,11 +208,13 @@ const struct bh_maker_list *bh_makers_of_glob(struct bh_makers *m, const char *p
     list = bh_arena_alloc(m->arena, sizeof(*list));
     size_t n = start_len(pattern);
     for (size_t i = first_name(m, pattern, n); i < m->n_names && strncmp(m->names[i]->name, pattern, n) == 0; i++) {
+        m->work++;
         if (bh_glob_match(pattern, m->names[i]->name))
             list_add(m->arena, list, m->names[i]);
     }
     for (size_t i = first_family(m, pattern, n); i < m->n_families && strncmp(m->families[i]->start, pattern, n) == 0;
          i++) {
+        m->work++;
         if (bh_glob_may_intersect(m->families[i]->pattern, pattern))
             list_add(m->arena, list, &m->families[i]->maker);
     }

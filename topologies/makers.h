@@ -30,6 +30,9 @@ void bh_makers_free(struct bh_makers *m);
 void bh_makers_add(struct bh_makers *m, const char *literal, const char *pattern, size_t agent);
 void bh_makers_seal(struct bh_makers *m); /* after the last bh_makers_add, before the first look */
 
+/* How many outputs were compared with something since it was asked last. */
+size_t bh_makers_work(struct bh_makers *m);
+
 /* Outputs declared with exactly this text. NULL where there is none. */
 const struct bh_maker_list *bh_makers_exact(const struct bh_makers *m, const char *literal);
 /* All that fit a glob, plain names and families. The same pattern gives the same list. */

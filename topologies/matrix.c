@@ -77,36 +77,13 @@ static bool fits(const struct bh_node *entry, const struct bh_cell *cell)
     return bh_node_len(entry) > 0;
 }
 
-static bool is_excluded(const struct bh_node *exclude, const struct bh_cell *cell)
+static bool is_excluded(struct bh_planner *pl, const struct bh_node *exclude, const struct bh_cell *cell)
 {
-    for (size_t i = 0; i < bh_node_len(exclude); i++) {
+    for (size_t i = 0; i < bh_node_len(exclude) && bh_planner_may_work(pl, 1); i++) {
         if (fits(bh_node_at(exclude, i), cell))
             return true;
     }
     return false;
-}
-
-/* An `exclude` that names what no list holds is a slip: it would exclude nothing. */
-static void check_exclude(struct bh_planner *pl, const struct bh_agent *doc, const struct axes *axes)
-{
-    const struct bh_node *exclude = bh_node_get(doc->matrix, "exclude");
-    struct bh_texts names = {0};
-    for (size_t i = 0; i < axes->len; i++)
-        bh_texts_add(pl, &names, axes->items[i].name);
-    for (size_t i = 0; i < bh_node_len(exclude); i++) {
-        const struct bh_node *entry = bh_node_at(exclude, i);
-        for (size_t k = 0; k < bh_node_len(entry); k++) {
-            const char *key = bh_node_key_at(entry, k);
-            if (bh_node_get(doc->matrix, key))
-                continue;
-            struct bh_err *err = NULL;
-            bh_err_set(&err, BH_E_UNDEFINED, 0, "the matrix has no list '%s' to exclude from", key);
-            const char *nearest = bh_nearest(key, names.items, names.len);
-            if (nearest)
-                bh_err_hint(&err, "did you mean '%s'?", nearest);
-            bh_planner_report(pl, err, bh_node_key_pos_at(entry, k), matrix_path(pl, doc));
-        }
-    }
 }
 
 static void read_axes(const struct bh_node *matrix, struct axes *axes)
@@ -168,14 +145,13 @@ size_t bh_matrix_cells(struct bh_planner *pl, const struct bh_agent *doc, struct
     }
     struct axes axes = {0};
     read_axes(doc->matrix, &axes);
-    check_exclude(pl, doc, &axes);
     const struct bh_node *include = bh_node_get(doc->matrix, "include");
     const struct bh_node *exclude = bh_node_get(doc->matrix, "exclude");
     size_t n = count_product(&axes);
     bool too_many = n + bh_node_len(include) > BH_PLAN_MAX_AGENTS;
     for (size_t k = 0; k < n && !too_many; k++) {
         struct bh_cell cell = combination(pl, &axes, k);
-        if (!is_excluded(exclude, &cell))
+        if (!is_excluded(pl, exclude, &cell))
             add_cell(pl, &cells, cell);
     }
     for (size_t i = 0; i < bh_node_len(include) && !too_many; i++)

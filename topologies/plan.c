@@ -5,8 +5,6 @@
  */
 #include "topologies/plan.h"
 
-#include <inttypes.h>
-
 #include "base/buf.h"
 #include "topologies/graph.h"
 #include "topologies/makers.h"
@@ -48,6 +46,21 @@ void bh_planner_fail(struct bh_planner *pl, enum bh_code code, struct bh_pos pos
     struct bh_err *err = NULL;
     bh_err_set(&err, code, 0, "%s", text.data);
     bh_planner_report(pl, err, pos, path);
+}
+
+void bh_planner_too_large(struct bh_planner *pl, const char *what, int most)
+{
+    if (!pl->too_large)
+        bh_planner_fail(pl, BH_E_TOO_LARGE, (struct bh_pos){0}, NULL, "the plan has more than %d %s", most, what);
+    pl->too_large = true;
+}
+
+bool bh_planner_may_work(struct bh_planner *pl, size_t n)
+{
+    pl->work += n;
+    if (pl->work > BH_PLAN_MAX_WORK)
+        bh_planner_too_large(pl, "pairs of names to compare", BH_PLAN_MAX_WORK);
+    return !pl->too_large;
 }
 
 void bh_texts_add(struct bh_planner *pl, struct bh_texts *list, const char *s)
@@ -98,10 +111,12 @@ static void make(struct bh_planner *pl)
     bh_plan_agents(pl);
     bh_plan_name_collisions(pl);
     bh_graph_bind(pl);
-    if (pl->too_many_edges)
-        return; /* what follows would cost more than it could say */
+    if (pl->too_large)
+        return;
     bh_placement_join(pl);
     bh_plan_labels(pl);
+    if (pl->too_large)
+        return;
     bh_graph_stages(pl);
     bh_graph_order(pl);
     bh_placement_make(pl);

@@ -14,7 +14,8 @@
 
 enum {
     BH_PLAN_MAX_AGENTS = 100000,
-    BH_PLAN_MAX_EDGES = 5000000, /* those of stages, which are shared, do not count */
+    BH_PLAN_MAX_EDGES = 5000000,  /* those of stages, which are shared, do not count */
+    BH_PLAN_MAX_WORK = 100000000, /* comparisons that grow faster than the document */
     BH_PLAN_MAX_HINTS = 20,       /* a nearest name is looked for in so many errors */
 };
 
@@ -126,7 +127,8 @@ struct bh_planner {
     struct bh_map *box_docs;      /* name → struct bh_box_doc */
     struct bh_texts *known_names; /* of artifacts, for hints; made on first use */
     size_t n_edges;
-    bool too_many_edges; /* was reported */
+    size_t work;
+    bool too_large; /* was reported: what follows would cost more than it could say */
 };
 
 /* The agents that a name in `needs` stands for: one, or all cells of a matrix. */
@@ -138,6 +140,13 @@ struct bh_namesakes {
 /* Puts an error (taken) on the list. `path` is copied. An error of the same code at the same place is dropped. */
 void bh_planner_report(struct bh_planner *pl, struct bh_err *err, struct bh_pos pos, const char *path);
 void bh_planner_warn(struct bh_planner *pl, struct bh_err *err, struct bh_pos pos, const char *path);
+/*
+ * Counts `n` comparisons of a kind whose number a document can drive beyond its own size. False where they have become
+ * too many: then an error is reported, and the plan goes no further.
+ */
+bool bh_planner_may_work(struct bh_planner *pl, size_t n);
+/* Reports once that the plan is too large. */
+void bh_planner_too_large(struct bh_planner *pl, const char *what, int most);
 /* The same for an error without detail and hint. */
 void bh_planner_fail(struct bh_planner *pl, enum bh_code code, struct bh_pos pos, const char *path, const char *fmt,
                      ...) BH_PRINTF(5, 6);

@@ -50,12 +50,14 @@ static void warn_sources(struct bh_planner *pl)
 
 static void warn_boxes(struct bh_planner *pl)
 {
+    BH_CLEANUP_FREE bool *used = bh_calloc(pl->doc->n_boxes + 1, sizeof(*used));
+    for (size_t b = 0; b < pl->plan->n_boxes; b++) {
+        if (pl->plan->boxes[b].doc)
+            used[pl->plan->boxes[b].doc - pl->doc->boxes] = true;
+    }
     for (size_t i = 0; i < pl->doc->n_boxes; i++) {
         const struct bh_box_doc *doc = &pl->doc->boxes[i];
-        bool used = false;
-        for (size_t b = 0; b < pl->plan->n_boxes && !used; b++)
-            used = pl->plan->boxes[b].doc == doc;
-        if (!used)
+        if (!used[i])
             warn_unused(pl, doc->name.pos, bh_arena_printf(pl->arena, "boxes.%s", doc->name.s), "box", doc->name.s);
     }
 }
