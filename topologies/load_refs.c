@@ -27,8 +27,8 @@ static void want(struct bh_reader *r, const struct bh_node *n, const char *name,
                  const char *what)
 {
     enum { LISTED = 1000 }; /* a search for near names among more would cost more than it helps */
-    if (!name || bh_map_has(names->map, name))
-        return;
+    if (!name || !*name || strstr(name, "{{") || bh_map_has(names->map, name))
+        return; /* what is no name at all has its error */
     size_t len = names->len < LISTED ? names->len : LISTED;
     const char *hint = bh_read_nearest(r, name, names->list, len);
     if (!hint && names->len == 0)
@@ -68,16 +68,23 @@ static void check_predicate(struct bh_reader *r, const struct bh_node *when, con
         want(r, param, bh_node_text(param), &s->params, "param");
 }
 
+/* The list at a key; NULL where there is something else, which has its error. */
+static const struct bh_node *list_of(const struct bh_node *n, const char *key)
+{
+    const struct bh_node *list = bh_node_get(n, key);
+    return bh_node_kind(list) == BH_NODE_LIST ? list : NULL;
+}
+
 static void check_agent(struct bh_reader *r, const struct bh_node *n, const struct scope *s)
 {
-    const struct bh_node *box = bh_node_get(n, "box"), *needs = bh_node_get(n, "needs");
+    const struct bh_node *box = bh_node_get(n, "box"), *needs = list_of(n, "needs");
+    const struct bh_node *endpoints = list_of(n, "endpoints"), *secrets = bh_node_get(n, "secrets");
     const char *name = bh_node_text(box);
     if (name && bh_is_name(name) && !bh_streq(name, "crew"))
         want(r, box, name, &s->boxes, "box");
-    if (bh_node_kind(needs) == BH_NODE_LIST)
-        want_all(r, needs, &s->agents, "agent");
-    want_all(r, bh_node_get(n, "secrets"), &s->secrets, "secret");
-    want_all(r, bh_node_get(n, "endpoints"), &s->endpoints, "endpoint");
+    want_all(r, needs, &s->agents, "agent");
+    want_all(r, secrets, &s->secrets, "secret");
+    want_all(r, endpoints, &s->endpoints, "endpoint");
     check_predicate(r, bh_node_get(n, "when"), s);
 }
 

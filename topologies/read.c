@@ -103,9 +103,21 @@ bool bh_expect(struct bh_reader *r, const struct bh_node *n, enum bh_node_kind k
     return false;
 }
 
+/* One that the word begins, or that begins the word: `mem` for memory, `outputs_dir` for outputs. */
+static const char *cut_short(const char *word, const char *const *words, size_t n)
+{
+    enum { LEAST = 3 };
+    for (size_t i = 0; i < n && strlen(word) >= LEAST; i++) {
+        if (strlen(words[i]) >= LEAST && (bh_starts_with(words[i], word) || bh_starts_with(word, words[i])))
+            return words[i];
+    }
+    return NULL;
+}
+
 const char *bh_read_nearest(struct bh_reader *r, const char *word, const char *const *words, size_t n)
 {
     const char *near = bh_nearest(word, words, n);
+    near = near ? near : cut_short(word, words, n);
     return near ? bh_arena_printf(r->arena, "did you mean '%s'?", near) : NULL;
 }
 

@@ -37,7 +37,8 @@ struct builder {
     struct frame stack[BH_TREE_MAX_DEPTH];
     size_t depth, nodes, documents;
     struct bh_pos last_end; /* where the event before ended: the place of values that were left out */
-    bool stop;
+    bool broken;            /* the tree does not hold what the document says: nobody should read it */
+    bool stop;              /* parsing ends here */
 };
 
 static struct frame *top(struct builder *b)
@@ -48,6 +49,17 @@ static struct frame *top(struct builder *b)
 static struct bh_pos pos_of(const struct fy_mark *mark, struct bh_pos otherwise)
 {
     return mark ? (struct bh_pos){mark->line + 1, mark->column + 1} : otherwise;
+}
+
+/* Where an event starts. The library's marks stand behind the quote of a text and behind the '*' of an alias. */
+static struct bh_pos start_of(struct fy_event *event, struct bh_pos otherwise)
+{
+    struct bh_pos pos = pos_of(fy_event_start_mark(event), otherwise);
+    enum fy_node_style style = event->type == FYET_SCALAR ? fy_event_get_node_style(event) : FYNS_ANY;
+    bool quoted = style == FYNS_SINGLE_QUOTED || style == FYNS_DOUBLE_QUOTED;
+    if ((quoted || event->type == FYET_ALIAS) && pos.column > 1)
+        pos.column--;
+    return pos;
 }
 
 /* The path of what comes next: the value of the waiting key, the next item of the list. */
@@ -217,12 +229,13 @@ static void apply_merge(struct builder *b, struct frame *f)
     } else {
         good = merge_map(f, b->arena, from);
     }
-    if (good)
-        return;
+    if (good || from->kind == BH_NODE_EMPTY)
+        return; /* empty: the alias was no good, and has its error */
     struct bh_err *err = NULL;
     bh_err_set(&err, BH_E_WRONG_TYPE, 0, "'<<' takes a map, or a list of maps");
     bh_err_hint(&err, "write <<: *name, where &name stands before a map");
     report(b, from->pos, err);
+    b->broken = true;
 }
 
 /* --- events --- */
@@ -241,6 +254,7 @@ static char *token_text(struct builder *b, struct fy_token *token, struct bh_pos
                    nul ? "the text holds an escaped NUL" : "the text holds an escape that is no character");
         bh_err_hint(&err, "mend the escape, or put the text in single quotes, where there are none");
         report(b, pos, err);
+        b->broken = true;
         return bh_arena_strdup(b->arena, "");
     }
     return bh_arena_strndup(b->arena, text, len);
@@ -334,6 +348,7 @@ static struct bh_node *resolve(struct builder *b, const char *name, struct bh_po
         bh_err_hint(&err, "put &%s before the value it repeats, further up; text that starts with '*' is quoted", name);
     }
     report(b, pos, err);
+    b->broken = true;
     return bh_node_new(b->arena, BH_NODE_EMPTY, pos);
 }
 
@@ -363,7 +378,7 @@ static void on_document(struct builder *b, struct bh_pos pos)
 
 static void on_event(struct builder *b, struct fy_event *event)
 {
-    struct bh_pos pos = pos_of(fy_event_start_mark(event), b->last_end);
+    struct bh_pos pos = start_of(event, b->last_end);
     bool node = event->type == FYET_SCALAR || event->type == FYET_ALIAS || event->type == FYET_SEQUENCE_START ||
                 event->type == FYET_MAPPING_START;
     if (node && !count_node(b, pos))
@@ -490,7 +505,7 @@ int bh_tree_parse(const char *file, const char *text, size_t len, struct bh_aren
     parse(b, text, len);
     if (!b->stop && bh_node_kind(b->root) == BH_NODE_EMPTY)
         report_empty(b);
-    *ret_root = b->stop ? NULL : b->root;
+    *ret_root = b->stop || b->broken ? NULL : b->root;
     for (size_t i = 0; i < b->depth; i++)
         bh_map_free(b->stack[i].keys);
     bh_map_free(b->anchors);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the schema test asks of the loader:
- *   document_tool check FILE…   one line of JSON per file: {"file", "errors": [{code, line, column, path, message}], "later": [key]}
- *   document_tool json FILE…    one line of JSON per file: the document with its scalars as the loader reads them, or null
- *   document_tool tables        one line of JSON: table -> key -> required
+ *   document_tool check FILE…   one line of JSON per file: {"file", "errors": [{code, line, column, path, message}],
+ * "later": [key]} document_tool json FILE…    one line of JSON per file: the document with its scalars as the loader
+ * reads them, or null document_tool tables        one line of JSON: table -> key -> required
  */
 #include <stdio.h>
 #include <stdlib.h>
