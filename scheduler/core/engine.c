@@ -98,7 +98,7 @@ static void fail_node(struct bh_engine *e, size_t node, enum bh_reason reason, e
 {
     struct bh_failure_budget budget = {.allowed = e->spec->failures_allowed};
     bh_node_fail(e, node, reason, phase);
-    if (e->nodes[node].handled || e->stop == BH_STOP_CANCEL)
+    if (e->nodes[node].handled)
         return;
     e->failures++;
     if (!bh_failure_budget_exceeded(&budget, e->failures) || e->failure.reason != BH_REASON_NONE)

@@ -277,11 +277,11 @@ static bool whole_run(struct sim *s)
 {
     struct sim_rng *r = &s->world.rng;
     sim_workers_come(&s->world, s->now);
+    int64_t when = s->now + sim_below(r, 100000);
     if (sim_chance(r, 15))
-        sim_send(&s->world, s->now + sim_below(r, 100000),
-                 (struct sim_msg){.kind = SIM_EVENT, .ev = {.kind = BH_EV_CANCEL}});
-    if (sim_chance(r, 8))
-        sim_send(&s->world, s->now + sim_below(r, 100000),
+        sim_send(&s->world, when, (struct sim_msg){.kind = SIM_EVENT, .ev = {.kind = BH_EV_CANCEL}});
+    if (sim_chance(r, 12)) /* perhaps while those who were killed are still dying */
+        sim_send(&s->world, when + sim_below(r, 3000),
                  (struct sim_msg){.kind = SIM_EVENT, .ev = {.kind = BH_EV_RETRY_FAILED}});
     if (!deliver(s, &(struct bh_event){.kind = BH_EV_START}) || !drain(s))
         return false;

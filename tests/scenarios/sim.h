@@ -81,6 +81,7 @@ struct sim_book {
     struct sim_attempt_book *attempts;
     size_t n_attempts, cap_attempts;
     enum bh_run_status status;
+    int64_t epoch;
     uint64_t run_digest;
     int slots[SIM_MAX_WORKERS]; /* 0: down */
     bool cancelled, timed_out, started, over_budget;

@@ -56,6 +56,7 @@ void sim_book_init(struct sim_book *b, const struct bh_spec *spec, const struct 
         b->boxes[i].digest = sc_digest_box(e, i);
     }
     b->run_digest = sc_digest_run(e);
+    b->epoch = bh_engine_epoch(e);
 }
 
 void sim_book_fini(struct sim_book *b)
@@ -297,13 +298,13 @@ static void check_freeze(struct sim_book *b, const struct bh_engine *e, const st
     b->boxes[f->box].home = f->worker;
 }
 
-static void check_effects(struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev,
+static void check_effects(struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev, bool meant,
                           const struct bh_effects *fx)
 {
     bool reopened = ev->kind == BH_EV_RETRY_FAILED && b->status != BH_RUN_SUCCEEDED;
     bool had_ended = b->status > BH_RUN_PAUSED && !reopened;
     bool has_ended = bh_engine_status(e) > BH_RUN_PAUSED;
-    size_t endings = 0;
+    size_t endings = 0, freezes = 0, deadlines = 0;
     for (size_t i = 0; i < fx->len; i++) {
         const struct bh_effect *f = &fx->items[i];
         if (f->kind == BH_EFFECT_LEASE)
@@ -313,10 +314,16 @@ static void check_effects(struct sim_book *b, const struct bh_engine *e, const s
         else if (f->kind == BH_EFFECT_FREEZE)
             check_freeze(b, e, f);
         endings += f->kind == BH_EFFECT_ENDED;
+        freezes += f->kind == BH_EFFECT_FREEZE;
+        deadlines += f->kind == BH_EFFECT_DEADLINE;
         MUST(f->kind != BH_EFFECT_ENDED || i + 1 == fx->len, "something comes behind the end");
         MUST(f->kind != BH_EFFECT_ENDED || f->status == bh_engine_status(e), "the end has another status");
     }
     MUST(endings == (size_t)(has_ended && !had_ended), "%zu ends", endings);
+    MUST(endings == 0 || freezes == 0, "a freeze in the step that ends the run");
+    bool arms = ev->kind == BH_EV_START || reopened ||
+                (ev->kind == BH_EV_OWNER && b->status == BH_RUN_RUNNING && !b->cancelled && !b->timed_out);
+    MUST(deadlines == (size_t)(meant && arms && b->spec->deadline_ms > 0), "%zu deadlines", deadlines);
     b->status = bh_engine_status(e);
 }
 
@@ -352,6 +359,9 @@ static void check_node(struct sim_book *b, const struct bh_engine *e, size_t i)
     MUST((s == BH_NODE_ACTIVE) == (n->live != SIZE_MAX), "%s is %s, the book differs", name, bh_node_state_text(s));
     MUST((s == BH_NODE_DONE) == n->done, "%s is %s, the book differs", name, bh_node_state_text(s));
     MUST(n->successes <= 1, "%s succeeded twice", name);
+    MUST(s == BH_NODE_SKIPPED || bh_engine_node(e, i)->blamed == SIZE_MAX, "%s blames somebody", name);
+    MUST(s == BH_NODE_SKIPPED || s == BH_NODE_FAILED || bh_engine_node(e, i)->reason == BH_REASON_NONE,
+         "%s has a reason", name);
     MUST((int64_t)n->other <= b->spec->nodes[i].retries + 1 && n->host <= 3, "%s had too many tries", name);
     if (!b->started)
         return;
@@ -375,6 +385,8 @@ static void check_attempts(struct sim_book *b, const struct bh_engine *e)
         MUST(attempt_ended(a->state) == !b->attempts[i].live, "%s: the book differs", a->instance.s);
         MUST(attempt_ended(a->state) == (a->ended.us != 0), "%s: time of the end", a->instance.s);
         MUST(a->started.us == 0 || a->started.us >= a->created.us, "%s: started before it was", a->instance.s);
+        MUST(a->started.us != 0 || a->state == BH_ATTEMPT_LEASED || a->state >= BH_ATTEMPT_CANCELLED,
+             "%s: never started", a->instance.s);
         MUST(bh_engine_find(e, a->instance) == a, "%s is not found", a->instance.s);
     }
 }
@@ -413,7 +425,11 @@ static void check_boxes(struct sim_book *b, const struct bh_engine *e, const str
             b->boxes[i].due = true;
         if (!box->dirty)
             b->boxes[i].due = false;
-        if (bh_engine_status(e) != BH_RUN_RUNNING || b->cancelled || b->timed_out || !somebody)
+        if (b->cancelled || b->timed_out || !somebody)
+            continue;
+        bool fails_now = ev->kind != BH_EV_FROZEN && bh_engine_changes(e).run && bh_engine_status(e) == BH_RUN_FAILED;
+        MUST(!fails_now || !box->dirty, "a run that fails leaves a dirty box behind");
+        if (bh_engine_status(e) != BH_RUN_RUNNING)
             continue;
         MUST(!b->boxes[i].due || box->freezing || n_live_in(b, e, i) > 0, "a quiet box that is due is not frozen");
     }
@@ -502,6 +518,24 @@ static void check_silence(struct sim_book *b, const struct bh_engine *e, const s
     MUST(!c.run && c.n_nodes + c.n_attempts + c.n_boxes == 0, "an event that means nothing changes something");
 }
 
+/* What one event brings about. */
+static void check_one(struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev)
+{
+    if (ev->kind == BH_EV_CANCEL || ev->kind == BH_EV_DEADLINE) {
+        for (size_t i = 0; i < b->n_attempts; i++)
+            MUST(!b->attempts[i].live || b->attempts[i].kill_asked, "somebody was not killed");
+    } else if (ev->kind == BH_EV_OWNER) {
+        b->epoch++;
+    } else if (ev->kind == BH_EV_ENDED) {
+        size_t node = bh_engine_find(e, ev->instance)->node, box = b->spec->nodes[node].box;
+        MUST(ev->state != BH_ATTEMPT_FAILED || state_of(e, node) != BH_NODE_CANCELLED,
+             "%s failed, it was not cancelled", name_of(b, node));
+        MUST(ev->state != BH_ATTEMPT_SUCCEEDED || !b->spec->boxes[box].shared || bh_engine_box(e, box)->dirty,
+             "somebody succeeded in a box that is clean");
+    }
+    MUST(bh_engine_epoch(e) == b->epoch, "the epoch is another");
+}
+
 bool sim_check(struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev, int foreseen, bool meant,
                const struct bh_effects *fx)
 {
@@ -512,14 +546,12 @@ bool sim_check(struct sim_book *b, const struct bh_engine *e, const struct bh_ev
     else
         check_silence(b, e, fx);
     b->over_budget = over_budget(b, e);
-    check_effects(b, e, ev, fx);
+    check_effects(b, e, ev, meant, fx);
     for (size_t i = 0; i < b->spec->n_nodes; i++)
         check_node(b, e, i);
     check_attempts(b, e);
-    if (meant && (ev->kind == BH_EV_CANCEL || ev->kind == BH_EV_DEADLINE)) {
-        for (size_t i = 0; i < b->n_attempts; i++)
-            MUST(!b->attempts[i].live || b->attempts[i].kill_asked, "somebody was not killed");
-    }
+    if (meant)
+        check_one(b, e, ev);
     check_boxes(b, e, ev);
     check_idle(b, e);
     check_run(b, e);

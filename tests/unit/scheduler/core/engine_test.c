@@ -58,6 +58,29 @@ static void an_overfull_worker_is_passed_by(void **state)
     fx_free(&f);
 }
 
+/* The room is what the workers that are up have; else nodes would be looked at that nobody can take. */
+static void room_is_that_of_those_who_are_up(void **state)
+{
+    (void)state;
+    struct fx f = fx_new(fx_spec(9));
+    fx_start(&f, 2);
+    T_TRUE(fx_worker(&f, 1, 3));
+    T_INT(f.e->slots, 5);
+    T_TRUE(fx_worker(&f, 1, 1));
+    T_INT(f.e->slots, 3);
+    T_TRUE(fx_worker(&f, 0, 0));
+    T_INT(f.e->slots, 1);
+    T_TRUE(fx_worker(&f, 0, 4));
+    T_INT(f.e->slots, 5);
+    T_TRUE(fx_kind(&f, BH_EV_OWNER));
+    T_INT(f.e->slots, 0);
+    T_TRUE(bh_list_empty(&f.e->slot_waiters));
+    T_TRUE(fx_worker(&f, 0, 4));
+    T_INT(f.e->slots, 4);
+    T_TRUE(!f.e->slot_freed);
+    fx_free(&f);
+}
+
 static void times_are_kept(void **state)
 {
     (void)state;
@@ -247,6 +270,7 @@ int main(void)
         cmocka_unit_test(workers_out_of_range_mean_nothing),
         cmocka_unit_test(fewer_slots_start_nothing_new),
         cmocka_unit_test(an_overfull_worker_is_passed_by),
+        cmocka_unit_test(room_is_that_of_those_who_are_up),
         cmocka_unit_test(times_are_kept),
         cmocka_unit_test(instances_are_found_by_their_name_alone),
         cmocka_unit_test(instance_ids_run_out),
