@@ -123,11 +123,6 @@ static void conclude(struct bh_collect *c)
 
 /* --- fetch --- */
 
-static bool is_lost(int error)
-{
-    return error == ECONNRESET || error == EPIPE || error == ENOTCONN || error == ESHUTDOWN || error == ECANCELED;
-}
-
 static bool is_ours(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
@@ -158,7 +153,7 @@ static bool open_failed(const struct bh_collect *c, const char *name, bool match
         bh_verdict_failed(ret, BH_REASON_COLLISION,
                           "output '%s' vanished while it was collected: another agent of box '%s' removed it", name,
                           c->spec.lease->box.id);
-    else if (is_lost(error))
+    else if (bh_errno_is_loss(error))
         bh_verdict_lost(ret, "collecting");
     else if (is_ours(error))
         bh_verdict_failed(ret, BH_REASON_HOST, "output '%s' could not be opened: %s", name, strerror(error));

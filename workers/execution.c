@@ -162,7 +162,13 @@ static void on_collected(void *arg, struct bh_verdict *verdict)
 static void on_closed(void *arg, int code, const struct bh_err *err)
 {
     struct bh_execution *e = check(arg);
+    struct bh_verdict verdict;
     e->closing = NULL;
+    if (code != 0 && bh_errno_is_loss(bh_err_errno(err))) {
+        bh_verdict_lost(&verdict, "collecting");
+        end_with(e, &verdict);
+        return;
+    }
     if (code != 0) {
         end_for_host(e, "closing the box for its outputs", code, err);
         return;
@@ -211,11 +217,8 @@ static void on_run_done(void *arg, const struct bh_command_end *end)
 {
     struct bh_execution *e = check(arg);
     struct bh_verdict verdict;
-    const struct bh_command_name name = {.what = "run",
-                                         .phase = BH_PHASE_RUN,
-                                         .argv0 = e->lease.run_argv[0],
-                                         .workdir = e->lease.workdir,
-                                         .timeout_ns = e->lease.run_ns};
+    const struct bh_command_name name = {
+        .what = "run", .phase = BH_PHASE_RUN, .argv0 = e->lease.run_argv[0], .timeout_ns = e->lease.run_ns};
     account(e, &end->result);
     bool good = bh_verdict_of_command(&verdict, &name, end);
     bh_command_free(BH_TAKE(e->command));
@@ -275,11 +278,8 @@ static void on_setup_done(void *arg, const struct bh_command_end *end)
 {
     struct bh_execution *e = check(arg);
     struct bh_verdict verdict;
-    const struct bh_command_name name = {.what = "setup",
-                                         .phase = BH_PHASE_SETUP,
-                                         .argv0 = e->lease.setup[0],
-                                         .workdir = e->lease.workdir,
-                                         .timeout_ns = e->lease.setup_ns};
+    const struct bh_command_name name = {
+        .what = "setup", .phase = BH_PHASE_SETUP, .argv0 = e->lease.setup[0], .timeout_ns = e->lease.setup_ns};
     account(e, &end->result);
     bool good = bh_verdict_of_command(&verdict, &name, end);
     bh_command_free(BH_TAKE(e->command));

@@ -61,6 +61,11 @@ void bh_verdict_copy(struct bh_verdict *ret, const struct bh_verdict *v)
     ret->detail = bh_strdup(v->detail);
 }
 
+bool bh_errno_is_loss(int error)
+{
+    return error == EPIPE || error == ECONNRESET || error == ENOTCONN || error == ESHUTDOWN;
+}
+
 /* --- commands --- */
 
 static char *escaped(const char *text)
@@ -77,31 +82,43 @@ static void not_found(struct bh_verdict *ret, const struct bh_command_name *name
     ret->exit_code = 127;
 }
 
+/* Steps before the command that fail because of what its author wrote or what lies in the box. */
+static bool is_in_the_box(const char *step)
+{
+    static const char *const steps[] = {
+        "enter the working directory", "copy ", "empty ", "use /workspace", "make /workspace", "replace the symlink"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(steps); i++) {
+        if (bh_starts_with(step, steps[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool is_the_hosts(int error)
+{
+    return error == ENOSPC || error == EDQUOT || error == EIO || error == ENOMEM || error == EMFILE ||
+           error == ENFILE || error == EAGAIN;
+}
+
 /* What kept it from starting: the command itself (its author mends it), what lies in the box, or the host. */
 static void of_not_started(struct bh_verdict *ret, const struct bh_command_name *name,
                            const struct bh_exec_result *result)
 {
     const char *step = result->step ? result->step : "exec";
     const char *why = strerror(result->status);
-    BH_CLEANUP_FREE char *command = escaped(name->argv0);
-    bool full = result->status == ENOSPC || result->status == EDQUOT || result->status == EIO;
-    if (bh_streq(step, "exec") && result->status == ENOENT) {
-        not_found(ret, name, command);
-    } else if (bh_streq(step, "exec")) {
-        bh_verdict_failed(ret, BH_REASON_EXIT, "%s could not start: command '%s': %s", name->what, command, why);
+    bool exec = bh_streq(step, "exec"), host = is_the_hosts(result->status);
+    BH_CLEANUP_FREE char *what = escaped(exec ? name->argv0 : step);
+    if (exec && result->status == ENOENT) {
+        not_found(ret, name, what);
+    } else if (exec && !host) {
+        bh_verdict_failed(ret, BH_REASON_EXIT, "%s could not start: command '%s': %s", name->what, what, why);
         ret->exit_code = 126;
-    } else if (bh_streq(step, "chdir")) {
-        BH_CLEANUP_FREE char *dir = escaped(name->workdir ? name->workdir : "/workspace");
-        bh_verdict_failed(ret, BH_REASON_EXIT, "%s could not start: working directory '%s': %s", name->what, dir, why);
-        ret->exit_code = 126;
-    } else if (bh_starts_with(step, "copy ") && !full) {
-        BH_CLEANUP_FREE char *path = escaped(step + strlen("copy "));
-        bh_verdict_failed(ret, BH_REASON_EXIT, "%s could not start: file '%s' could not be put into the box: %s",
-                          name->what, path, why);
+    } else if (is_in_the_box(step) && !host) {
+        bh_verdict_failed(ret, BH_REASON_EXIT, "%s could not start: cannot %s: %s", name->what, what, why);
         ret->exit_code = 126;
     } else {
-        BH_CLEANUP_FREE char *text = escaped(step);
-        bh_verdict_failed(ret, BH_REASON_HOST, "%s could not start: %s: %s", name->what, text, why);
+        bh_verdict_failed(ret, BH_REASON_HOST, "%s could not start: cannot %s%s: %s", name->what, exec ? "exec " : "",
+                          what, why);
     }
 }
 

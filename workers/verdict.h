@@ -33,12 +33,15 @@ void bh_verdict_copy(struct bh_verdict *ret, const struct bh_verdict *v);
 struct bh_command_name {
     const char *what; /* "run", "setup", "setup of box 'crew'" */
     enum bh_phase phase;
-    const char *argv0, *workdir;
+    const char *argv0;
     int64_t timeout_ns;
 };
 /* True where the command ended well; `ret` is then bh_verdict_succeeded. */
 bool bh_verdict_of_command(struct bh_verdict *ret, const struct bh_command_name *name,
                            const struct bh_command_end *end);
+
+/* Whether a call into a box was answered so because the box is gone. */
+bool bh_errno_is_loss(int error);
 
 /* Reason and texts of a result; takes the verdict's detail. `note` (may be NULL) is added to it. */
 void bh_verdict_to_result(struct bh_verdict *v, const char *note, struct bh_result *result);

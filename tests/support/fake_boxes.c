@@ -400,7 +400,7 @@ static void fake_open(struct bh_box *b, const char *root, const char *path, bh_b
     if (f->on_open)
         f->on_open(f->on_open_arg, path);
     a->fd = box_of(b)->lost ? -1 : open_real(box_of(b), root, path);
-    a->error = a->fd >= 0 ? 0 : box_of(b)->lost ? ECONNRESET : errno;
+    a->error = a->fd >= 0 ? 0 : box_of(b)->lost ? EPIPE : errno;
     a->fn.opened = fn;
     a->arg = arg;
 }
@@ -467,7 +467,7 @@ static void give_done(struct fake_answer *a)
 {
     struct bh_err *err = NULL;
     if (a->code != 0)
-        (void)bh_err_set(&err, (enum bh_code) - a->code, 0, "the fake refuses to %s", a->call);
+        (void)bh_err_set(&err, (enum bh_code) - a->code, a->error, "the fake refuses to %s", a->call);
     if (a->kind == CREATED)
         a->fn.created(a->arg, a->code == 0 ? (struct bh_box *)(void *)a->box : NULL, a->code, err);
     else
@@ -586,6 +586,20 @@ bool fake_boxes_has_held(const struct fake_boxes *f)
     return false;
 }
 
+/* What was asked of the box and is not answered yet is answered as of one that is gone. */
+static void drop_asks(struct fake_boxes *f, const struct fake_box *box)
+{
+    for (struct fake_answer *a = f->answers; a; a = a->next) {
+        if (a->box != box || (!bh_streq(a->call, "barrier") && !bh_streq(a->call, "open")))
+            continue;
+        bh_close(BH_TAKE_FD(a->fd));
+        a->call = "lost";
+        a->code = a->kind == DONE ? -BH_E_HOST : 0;
+        a->error = EPIPE;
+    }
+    event_active(f->later, EV_TIMEOUT, 0);
+}
+
 void fake_boxes_lose(struct fake_boxes *f, const char *key)
 {
     for (struct fake_box *box = f->boxes; box; box = box->next) {
@@ -593,6 +607,7 @@ void fake_boxes_lose(struct fake_boxes *f, const char *key)
             continue;
         box->lost = true;
         end_all_execs(box);
+        drop_asks(f, box);
         (void)queue(f, LOST, "lost", box);
         return;
     }

@@ -158,12 +158,15 @@ static void test_how_commands_end_badly(void **state)
         {"fail:13=exec", "exit", "command 'fake': Permission denied", 126, 0},
         {"fail:8=exec", "exit", "command 'fake': Exec format error", 126, 0},
         {"fail:7=exec", "exit", "command 'fake': Argument list too long", 126, 0},
-        {"fail:2=chdir", "exit", "working directory '/workspace': No such file or directory", 126, 0},
+        {"fail:12=exec", "host", "cannot exec fake: Cannot allocate memory", -1, 0},
+        {"fail:2=enter the working directory '/nope'", "exit",
+         "cannot enter the working directory '/nope': No such file or directory", 126, 0},
         {"fail:21=copy a\x1b"
          "b",
-         "exit", "file 'a\\x1Bb' could not be put into the box: Is a directory", 126, 0},
-        {"fail:28=copy a", "host", "copy a: No space left on device", -1, 0},
-        {"fail:1=mount", "host", "mount: Operation not permitted", -1, 0},
+         "exit", "cannot copy a\\x1Bb: Is a directory", 126, 0},
+        {"fail:20=use /workspace/in", "exit", "cannot use /workspace/in: Not a directory", 126, 0},
+        {"fail:28=copy a", "host", "cannot copy a: No space left on device", -1, 0},
+        {"fail:1=attach /proc", "host", "cannot attach /proc: Operation not permitted", -1, 0},
     };
     for (size_t i = 0; i < BH_ARRAY_LEN(ends); i++) {
         for (int in_setup = 0; in_setup < 2; in_setup++) {
