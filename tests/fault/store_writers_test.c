@@ -116,6 +116,40 @@ static int collect(const pid_t *pids, size_t n)
     return bad;
 }
 
+static int only_open(const struct kit_home *h)
+{
+    struct bh_store *s = NULL;
+    struct bh_err *why = NULL;
+    int rc = bh_store_open(&h->home, BH_STORE_WRITE, &s, &why);
+    bh_store_close(s);
+    return rc ? complain("opener", why) : 0;
+}
+
+static void many_make_the_store_at_once(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 25; round++) {
+        struct kit_home h;
+        int go[2];
+        pid_t pids[WRITERS];
+        kit_home_make(&h);
+        assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+        for (unsigned i = 0; i < WRITERS; i++) {
+            pids[i] = fork();
+            assert_true(pids[i] >= 0);
+            if (pids[i] == 0) {
+                close(go[1]);
+                wait_for_end(go[0]);
+                _exit(only_open(&h));
+            }
+        }
+        close(go[1]);
+        T_INT(collect(pids, WRITERS), 0);
+        close(go[0]);
+        kit_home_remove(&h);
+    }
+}
+
 static void writers_share_and_readers_never_wait(void **state)
 {
     (void)state;
@@ -150,6 +184,7 @@ static void writers_share_and_readers_never_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_make_the_store_at_once),
         cmocka_unit_test(writers_share_and_readers_never_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
