@@ -190,7 +190,7 @@ void rig_until(struct rig *r, bool (*holds)(struct rig *r, const void *arg), con
         event_base_loop(r->loop, EVLOOP_ONCE);
     event_free(timer);
     if (wait.over)
-        fail_msg("it never came\nsaid:\n%s\nboxes:\n%s", r->said.data, r->boxes->journal.data);
+        fail_msg("it never came\nsaid:\n%s\nboxes:\n%s", r->said.data, r->boxes ? r->boxes->journal.data : "real ones");
 }
 
 bool rig_said(const struct rig *r, const char *line)
@@ -218,7 +218,7 @@ void rig_until_said(struct rig *r, const char *line)
 void rig_worker_start(struct rig *r)
 {
     const struct bh_worker_options options = {.home = r->home, .url = r->url, .token = TOKEN, .slots = 4};
-    T_OK(bh_worker_new(r->loop, &r->boxes->base, &options, &r->worker, &err));
+    T_OK(bh_worker_new(r->loop, r->backend, &options, &r->worker, &err));
 }
 
 void rig_worker_stop(struct rig *r)
@@ -238,7 +238,7 @@ void rig_worker_again(struct rig *r)
     rig_until(r, greeted, &before);
 }
 
-struct rig *rig_new(void)
+static struct rig *new_rig(void)
 {
     struct rig *r = bh_alloc(sizeof(*r));
     r->run = bh_run_id_new();
@@ -247,20 +247,45 @@ struct rig *rig_new(void)
     r->loop = event_base_new();
     r->results = bh_map_new(free_result);
     bh_buf_init(&r->said);
-    r->boxes = fake_boxes_new(r->loop);
+    return r;
+}
+
+static void start(struct rig *r)
+{
     BH_CLEANUP_FREE char *cas = bh_path_join(r->home, "cas");
     BH_CLEANUP_FREE char *tmp = bh_path_join(r->home, "tmp");
     T_OK(bh_mkdir_p(tmp, 0700, &err));
     T_OK(bh_cas_open(cas, tmp, &r->cas, &err));
     rig_engine_start(r);
     rig_worker_start(r);
+}
+
+struct rig *rig_new(void)
+{
+    struct rig *r = new_rig();
+    r->boxes = fake_boxes_new(r->loop);
+    r->backend = &r->boxes->base;
+    start(r);
+    return r;
+}
+
+struct rig *rig_new_with(struct bh_boxes *(*make)(struct event_base *loop, const char *home))
+{
+    struct rig *r = new_rig();
+    r->backend = make(r->loop, r->home);
+    if (!r->backend) {
+        rig_free(r);
+        return NULL;
+    }
+    start(r);
     return r;
 }
 
 void rig_free(struct rig *r)
 {
     bh_worker_free(r->worker);
-    r->boxes->base.ops->close(&r->boxes->base);
+    if (r->backend)
+        r->backend->ops->close(r->backend);
     rig_engine_stop(r);
     event_base_free(r->loop);
     bh_cas_close(r->cas);
@@ -335,6 +360,18 @@ struct bh_lease rig_lease(struct rig *r, const char *const *steps)
     add_env(&lease, "HOME", "/home/agent");
     add_env(&lease, "COLOUR", "blue");
     return lease;
+}
+
+void rig_set_argv(char ***argv, size_t *n, const char *const *words)
+{
+    for (size_t i = 0; i < *n; i++)
+        bh_free((*argv)[i]);
+    bh_free(*argv);
+    for (*n = 0; words[*n];)
+        ++*n;
+    *argv = bh_calloc(*n + 1, sizeof(**argv));
+    for (size_t i = 0; i < *n; i++)
+        (*argv)[i] = bh_strdup(words[i]);
 }
 
 void rig_set_text(char **field, const char *text)

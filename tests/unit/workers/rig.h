@@ -19,7 +19,8 @@ struct rig {
     char *home, *url;
     struct bh_run_id run;
     struct event_base *loop;
-    struct fake_boxes *boxes;
+    struct bh_boxes *backend;
+    struct fake_boxes *boxes; /* the same, where it is the fake */
     struct bh_worker *worker;
     struct bh_cas *cas; /* the test's own handle of the store */
     unsigned instances;
@@ -39,6 +40,8 @@ struct rig {
 };
 
 struct rig *rig_new(void);
+/* With another backend: `make` is called before the bus is touched. NULL where it gives none. */
+struct rig *rig_new_with(struct bh_boxes *(*make)(struct event_base *loop, const char *home));
 void rig_free(struct rig *r);
 /* For cmocka. */
 int rig_setup(void **state);
@@ -61,6 +64,9 @@ bool rig_said(const struct rig *r, const char *line);
  */
 struct bh_lease rig_lease(struct rig *r, const char *const *steps);
 #define RIG_LEASE(r, ...) rig_lease((r), (const char *const[]){__VA_ARGS__, NULL})
+/* Instead: a real command line. */
+void rig_set_argv(char ***argv, size_t *n, const char *const *words);
+#define RIG_RUN(lease, ...) rig_set_argv(&(lease)->run_argv, &(lease)->n_run, (const char *const[]){__VA_ARGS__, NULL})
 void rig_set_setup(struct bh_lease *lease, const char *const *steps);
 #define RIG_SETUP(lease, ...) rig_set_setup((lease), (const char *const[]){__VA_ARGS__, NULL})
 void rig_set_shared(struct bh_lease *lease, const char *key);

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+# The worker in real boxes, between a launcher and a scripted engine.
+bh_test(integration.worker SOURCES worker_test.c LINK bh_worker_rig bh_boxes LABEL integration TIMEOUT 120)
+add_dependencies(test_integration_worker bulkhead-launcher bulkhead-init)
