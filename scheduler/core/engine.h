@@ -135,7 +135,8 @@ struct bh_node {
      * failure budget kept it from starting. */
     enum bh_reason reason;
     enum bh_phase phase;
-    size_t blamed; /* of a skipped one: the failed node at the root of it; else SIZE_MAX */
+    size_t
+        blamed; /* of a skipped one: the failed node at the root of it; SIZE_MAX: it was left out; others: SIZE_MAX */
 };
 
 struct bh_layer_name {

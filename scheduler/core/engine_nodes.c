@@ -18,7 +18,8 @@
  *   active     `live` is its one live execution
  *   done       for ever: no move leads out, so a node succeeds at most once
  *   failed     reason; whoever REQUIREs it is skipped
- *   skipped    blamed; reason INPUT_SKIPPED, or NONE where the failure budget kept it from starting
+ *   skipped    blamed; reason INPUT_SKIPPED, or NONE where the failure budget kept it from starting; who was left out
+ *              by request blames nobody, and is never opened again
  *   cancelled  the run was cancelled, ran out of time, or bulkhead died with it while nothing could start any more
  * While the run is stopped (`stop` is not NONE) no node is waiting or ready.
  */
@@ -106,7 +107,7 @@ static void make_ready(struct bh_engine *e, size_t node)
 static void met_one(struct bh_engine *e, size_t node)
 {
     struct bh_engine_node *n = &e->nodes[node];
-    if (n->pub.state == BH_NODE_WAITING && --n->unmet == 0)
+    if (n->pub.state == BH_NODE_WAITING && --n->unmet == 0 && !e->spec->nodes[node].left_out)
         make_ready(e, node);
 }
 
@@ -173,8 +174,8 @@ static void tell_dependents(struct bh_engine *e, size_t node)
 }
 
 /*
- * Who was left out by request is skipped first; what that makes ready is ready before the loop comes to it. Nobody who
- * was asked for requires one of them (bh_live_run leaves out only what is not needed).
+ * Who was left out by request is skipped first. Nobody who was asked for waits for one of them (what the asked for wait
+ * for is asked for as well), so there is nobody to tell; a group that closes by it makes nobody ready.
  */
 void bh_nodes_start(struct bh_engine *e)
 {

@@ -42,6 +42,22 @@ static void csr_fini(struct bh_csr *c)
     bh_free(c->items);
 }
 
+/* Else it would wait for ever for one that is skipped without a word. */
+static void check_left_out(const struct bh_spec *spec)
+{
+    bool *left_out BH_CLEANUP_FREE = bh_calloc(spec->n_groups, sizeof(*left_out));
+    for (size_t g = 0; g < spec->n_groups; g++) {
+        for (size_t i = 0; i < spec->groups[g].n_nodes; i++)
+            left_out[g] |= spec->nodes[spec->groups[g].nodes[i]].left_out;
+    }
+    for (size_t n = 0; n < spec->n_nodes; n++) {
+        const struct bh_spec_node *s = &spec->nodes[n];
+        for (size_t i = 0; i < s->n_deps; i++)
+            BH_ASSERT(s->left_out || !spec->nodes[s->deps[i].node].left_out);
+        BH_ASSERT(s->left_out || s->group == 0 || !left_out[s->group - 1]);
+    }
+}
+
 static void check_spec(const struct bh_spec *spec)
 {
     for (size_t n = 0; n < spec->n_nodes; n++) {
@@ -143,6 +159,7 @@ static void check_acyclic(const struct bh_graph *g, const struct bh_spec *spec)
 void bh_graph_init(struct bh_graph *g, const struct bh_spec *spec)
 {
     check_spec(spec);
+    check_left_out(spec);
     *g = (struct bh_graph){0};
     init_dependents(g, spec);
     init_groups(g, spec);

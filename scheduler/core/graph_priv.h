@@ -18,7 +18,8 @@ struct bh_graph {
     size_t n_stages;
 };
 
-/* Asserts that the indices of the spec lie in their ranges and that it has no cycle. */
+/* Asserts that the indices of the spec lie in their ranges, that it has no cycle, and that nobody waits for one that
+ * was left out without being so itself. */
 void bh_graph_init(struct bh_graph *g, const struct bh_spec *spec);
 void bh_graph_fini(struct bh_graph *g);
 /* Whether somebody takes the node as OPTIONAL. */

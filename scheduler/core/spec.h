@@ -29,7 +29,9 @@ struct bh_spec_node {
     size_t n_deps;
     size_t group; /* 0: none; else it waits for groups[group - 1] as well */
     bool continue_on_failure;
-    bool left_out; /* the person asked for other agents only: skipped at the start, blaming nobody */
+    /* The person asked for other agents only: skipped at the start, blaming nobody. Who is not left out may wait for
+     * nobody who is. */
+    bool left_out;
     int64_t retries;
 };
 

@@ -101,6 +101,18 @@ static bool do_behind(struct scn *s)
     return true;
 }
 
+/* left-out NODE… */
+static bool do_left_out(struct scn *s)
+{
+    for (size_t i = 1; i < s->n_words; i++) {
+        size_t node = scn_node(s, s->words[i]);
+        if (node == SIZE_MAX)
+            return false;
+        s->spec->nodes[node].left_out = true;
+    }
+    return true;
+}
+
 static bool do_max_parallel(struct scn *s)
 {
     return scn_int(s, s->words[1], &s->spec->max_parallel);
@@ -138,6 +150,7 @@ bool scn_setup(struct scn *s)
         {"dep", 4, do_dep},
         {"group", 3, do_group},
         {"behind", 3, do_behind},
+        {"left-out", 2, do_left_out},
         {"max-parallel", 2, do_max_parallel},
         {"max-failures", 2, do_max_failures},
         {"deadline", 2, do_deadline},

@@ -332,7 +332,7 @@ static void check_effects(struct sim_book *b, const struct bh_engine *e, const s
 static void check_skipped(struct sim_book *b, const struct bh_engine *e, size_t i)
 {
     const struct bh_node *n = bh_engine_node(e, i);
-    MUST(n->blamed < b->spec->n_nodes, "%s is skipped and blames nobody", name_of(b, i));
+    MUST((n->blamed == SIZE_MAX) == b->spec->nodes[i].left_out, "%s blames the wrong one", name_of(b, i));
     if (n->blamed >= b->spec->n_nodes)
         return;
     MUST(state_of(e, n->blamed) == BH_NODE_FAILED, "%s blames one that did not fail", name_of(b, i));
@@ -365,6 +365,7 @@ static void check_node(struct sim_book *b, const struct bh_engine *e, size_t i)
     MUST((int64_t)n->other <= b->spec->nodes[i].retries + 1 && n->host <= 3, "%s had too many tries", name);
     if (!b->started)
         return;
+    MUST(!b->spec->nodes[i].left_out || s == BH_NODE_SKIPPED || b->cancelled, "%s was left out", name);
     MUST(s != BH_NODE_WAITING || missing(b, e, i) > 0, "%s waits for nothing", name);
     MUST(s != BH_NODE_READY || missing(b, e, i) == 0, "%s is ready too early", name);
     if (s == BH_NODE_WAITING || s == BH_NODE_READY)

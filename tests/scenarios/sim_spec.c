@@ -85,6 +85,29 @@ static void draw_boxes(struct sim_rng *r, struct bh_spec *spec)
     }
 }
 
+/* As for --only: one agent and all that it waits for, however far. */
+static void draw_only(struct sim_rng *r, struct bh_spec *spec)
+{
+    size_t wanted = sim_below(r, (unsigned)spec->n_nodes);
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        spec->nodes[i].left_out = i != wanted;
+    for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < spec->n_nodes; i++) {
+            const struct bh_spec_node *n = &spec->nodes[i];
+            const struct bh_spec_group *g = n->group ? &spec->groups[n->group - 1] : NULL;
+            for (size_t d = 0; !n->left_out && d < n->n_deps; d++) {
+                more |= spec->nodes[n->deps[d].node].left_out;
+                spec->nodes[n->deps[d].node].left_out = false;
+            }
+            for (size_t m = 0; !n->left_out && g && m < g->n_nodes; m++) {
+                more |= spec->nodes[g->nodes[m]].left_out;
+                spec->nodes[g->nodes[m]].left_out = false;
+            }
+        }
+    }
+}
+
 struct bh_spec *sim_spec(struct sim_rng *r)
 {
     static const int64_t budgets[] = {0, 0, 0, 1, 3, 100};
@@ -105,6 +128,8 @@ struct bh_spec *sim_spec(struct sim_rng *r)
     size_t *order BH_CLEANUP_FREE = shuffled(r, spec->n_nodes);
     draw_edges(r, spec, order);
     draw_boxes(r, spec);
+    if (sim_chance(r, 10))
+        draw_only(r, spec);
     spec->max_parallel = sim_chance(r, 50) ? 1 + sim_below(r, 4) : 0;
     spec->failures_allowed = budgets[sim_below(r, BH_ARRAY_LEN(budgets))];
     spec->keep_going = sim_chance(r, 15);

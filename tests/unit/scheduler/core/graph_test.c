@@ -109,6 +109,15 @@ static void broken_specs_abort(void **state)
     spec = fx_spec(2);
     spec->nodes[1].group = 1; /* no group */
     must_abort(spec);
+    spec = fx_spec(2);
+    fx_dep(spec, 1, 0, BH_DEP_OPTIONAL);
+    spec->nodes[0].left_out = true; /* and the other waits for it */
+    must_abort(spec);
+    spec = fx_spec(3);
+    add_group(spec, 2, (const size_t[]){0, 1});
+    spec->nodes[2].group = 1;
+    spec->nodes[1].left_out = true;
+    must_abort(spec);
 }
 
 int main(void)
