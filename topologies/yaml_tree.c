@@ -426,18 +426,31 @@ static struct fy_diag *quiet_diag(void)
     return diag;
 }
 
-/* The library's words for a tab are its own; people look for ours. */
-static void explain_syntax(struct bh_err **err, const char *text, size_t len, int line)
+/* The start of a line; NULL where the text has fewer. */
+static const char *line_at(const char *text, size_t len, int line)
 {
     const char *p = text, *end = text + len;
     for (int i = 1; i < line && p; i++) {
         p = memchr(p, '\n', (size_t)(end - p));
         p = p ? p + 1 : NULL;
     }
-    while (p && p < end && *p == ' ')
-        p++;
-    if (p && p < end && *p == '\t')
+    return p && p < end ? p : NULL;
+}
+
+/* What people trip over, in our words: the library names what it missed, not what they wrote. */
+static void explain_syntax(struct bh_err **err, const char *text, size_t len, int line)
+{
+    const char *p = line_at(text, len, line);
+    const char *end = p ? memchr(p, '\n', len - (size_t)(p - text)) : NULL;
+    size_t n = p ? (end ? (size_t)(end - p) : len - (size_t)(p - text)) : 0, blanks = 0;
+    while (blanks < n && p[blanks] == ' ')
+        blanks++;
+    if (blanks < n && p[blanks] == '\t')
         bh_err_hint(err, "line %d is indented with a tab; indent with spaces", line);
+    else if (n > 0 && memmem(p, n, "{{", 2))
+        bh_err_hint(err, "a text with '{{ }}' in it is put in quotes");
+    else if (strstr(bh_err_message(*err), "nested block mapping"))
+        bh_err_hint(err, "a text with ': ' in it is put in quotes");
 }
 
 static void report_syntax(struct builder *b, struct fy_diag *diag, const char *text, size_t len)

@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MUTATIONS = 200, MAX_INPUT = 1 << 20 };
+enum { MUTATIONS = 200, LARGEST_INPUT = 1 << 20 };
 
 static uint64_t rng_state = 0x9e3779b97f4a7c15u;
 
@@ -62,12 +62,12 @@ static void mutate_and_run(const uint8_t *data, size_t size)
 static int run_file(const char *path)
 {
     FILE *f = fopen(path, "rb");
-    uint8_t *data = malloc(MAX_INPUT);
+    uint8_t *data = malloc(LARGEST_INPUT);
     if (!f || !data) {
         fprintf(stderr, "cannot read %s\n", path);
         return 1;
     }
-    size_t n = fread(data, 1, MAX_INPUT, f);
+    size_t n = fread(data, 1, LARGEST_INPUT, f);
     fclose(f);
     LLVMFuzzerTestOneInput(data, n);
     if (n < 64 * 1024)
