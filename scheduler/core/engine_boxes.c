@@ -15,6 +15,7 @@
  *   freezing   nobody runs in it and nobody is leased into it; `pending` is the name of the layer asked for
  * A shared box lives on one worker at a time (`home`): executions in it go there while that worker is up.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "scheduler/core/engine_priv.h"
