@@ -108,8 +108,8 @@ static void on_started(void *arg, const char *run, const struct bh_plan *plan)
     p->plan = plan;
     p->agents = bh_calloc(plan->n_agents, sizeof(*p->agents));
     if (!p->quiet)
-        fprintf(stderr, "run %s: %s, %zu agents in %zu boxes\n", run, plan->pipeline->name.s, plan->n_agents,
-                plan->n_boxes);
+        fprintf(stderr, "run %s: %s, %zu agent%s in %zu box%s\n", run, plan->pipeline->name.s, plan->n_agents,
+                plan->n_agents == 1 ? "" : "s", plan->n_boxes, plan->n_boxes == 1 ? "" : "es");
 }
 
 static void count(struct bh_progress *p, enum bh_node_state from, enum bh_node_state to)

@@ -203,21 +203,28 @@ static int meet(struct session *s, struct bh_err **err)
     return rc;
 }
 
+/* Whether some agent ended without success: whoever resumes wants it to run again. */
+static bool has_unfinished(const struct session *s)
+{
+    for (size_t i = 0; i < bh_live_run_plan(s->run)->n_agents; i++) {
+        enum bh_node_state state = bh_engine_node(bh_live_run_engine(s->run), i)->state;
+        if (state == BH_NODE_FAILED || state == BH_NODE_SKIPPED || state == BH_NODE_CANCELLED)
+            return true;
+    }
+    return false;
+}
+
 static void begin(struct session *s)
 {
-    struct bh_event first = {.kind = s->resumed ? BH_EV_OWNER : BH_EV_START};
-    enum bh_run_status status = bh_engine_status(bh_live_run_engine(s->run));
-    bool retry = status == BH_RUN_FAILED || status == BH_RUN_CANCELLED;
-    bool fresh = status == BH_RUN_QUEUED;
-    bh_dispatcher_feed(s->dispatcher, &first, NULL);
-    if (s->resumed && fresh) {
-        struct bh_event start = {.kind = BH_EV_START};
-        bh_dispatcher_feed(s->dispatcher, &start, NULL);
-    }
-    if (retry) {
-        struct bh_event again = {.kind = BH_EV_RETRY_FAILED};
-        bh_dispatcher_feed(s->dispatcher, &again, NULL);
-    }
+    enum bh_event_kind kinds[2];
+    size_t n = 0;
+    if (s->resumed)
+        kinds[n++] = BH_EV_OWNER;
+    if (bh_engine_status(bh_live_run_engine(s->run)) == BH_RUN_QUEUED)
+        kinds[n++] = BH_EV_START;
+    else if (has_unfinished(s))
+        kinds[n++] = BH_EV_RETRY_FAILED;
+    bh_dispatcher_begin(s->dispatcher, kinds, n);
 }
 
 static int drive(struct session *s, struct bh_err **err)
@@ -457,15 +464,18 @@ static int resume(struct session *s, const char *run, struct bh_run_outcome *ret
         rc = bh_live_run_load(s->store, run, &s->run, err);
     if (rc == 0)
         rc = check_same_document(s, err);
-    if (rc == 0)
-        rc = reclaim(s, err);
     if (rc != 0)
         return rc;
     if (bh_engine_status(bh_live_run_engine(s->run)) == BH_RUN_SUCCEEDED) {
         *ret = (struct bh_run_outcome){.run = s->id, .status = BH_RUN_SUCCEEDED};
+        bh_sweep_ended_run(s->options->home, s->id.s, true); /* its last owner may have died before it could */
         return 0;
     }
-    rc = drive(s, err);
+    rc = reclaim(s, err);
+    if (rc == 0)
+        rc = make_folders(s, err);
+    if (rc == 0)
+        rc = drive(s, err);
     return rc == 0 ? finish(s, ret, err) : rc;
 }
 

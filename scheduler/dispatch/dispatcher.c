@@ -326,6 +326,8 @@ static void carry_out(struct bh_dispatcher *d, const struct bh_effect *effect)
         carry_out_deadline(d, effect);
         break;
     case BH_EFFECT_ENDED:
+        if (bh_engine_status(bh_live_run_engine(d->run)) != effect->status)
+            break; /* it was taken up again in the same breath */
         d->over = true;
         d->status = effect->status;
         (void)event_del(d->deadline);
@@ -415,6 +417,15 @@ void bh_dispatcher_feed(struct bh_dispatcher *d, const struct bh_event *event, s
 {
     if (bh_live_run_apply(d->run, event, extra))
         settle(d);
+}
+
+void bh_dispatcher_begin(struct bh_dispatcher *d, const enum bh_event_kind *kinds, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct bh_event event = {.kind = kinds[i]};
+        (void)bh_live_run_apply(d->run, &event, NULL);
+    }
+    settle(d);
 }
 
 int bh_dispatcher_abandon(struct bh_dispatcher *d, struct bh_err **err)

@@ -23,8 +23,10 @@ int bh_dispatcher_new(struct event_base *loop, struct bh_live_run *run, const ch
                       struct bh_dispatcher_owner owner, struct bh_dispatcher **ret, struct bh_err **err) BH_MUST_CHECK;
 void bh_dispatcher_free(struct bh_dispatcher *d);
 
-/* Feeds an event of the owner's (START, OWNER, RETRY_FAILED, CANCEL) with `extra` (taken, may be NULL) and carries out
+/* Feeds an event of the owner's (CANCEL …) with `extra` (taken, may be NULL) and carries out
  * what follows. */
 void bh_dispatcher_feed(struct bh_dispatcher *d, const struct bh_event *event, struct bh_val *extra);
+/* Feeds several as one: they are durable together, and only what holds after the last of them is carried out. */
+void bh_dispatcher_begin(struct bh_dispatcher *d, const enum bh_event_kind *kinds, size_t n);
 /* The workers are gone: whatever still lives ends as cancelled. The run's end is durable on return. */
 int bh_dispatcher_abandon(struct bh_dispatcher *d, struct bh_err **err) BH_MUST_CHECK;

@@ -174,7 +174,9 @@ static void publish(struct bh_live_run *run, const struct outputs *o, struct bh_
     if (rc != 0) {
         event->state = BH_ATTEMPT_FAILED;
         event->reason = rc == -BH_E_COLLISION ? BH_REASON_COLLISION : BH_REASON_OUTPUT_INVALID;
-        bh_val_set_str(facts, "detail", bh_err_message(err));
+        const char *more = bh_err_get_detail(err);
+        BH_CLEANUP_FREE char *detail = bh_asprintf("%s%s%s", bh_err_message(err), more ? "; " : "", more ? more : "");
+        bh_val_set_str(facts, "detail", detail);
         return;
     }
     struct bh_val *list = bh_val_set(facts, "artifacts", bh_val_list());

@@ -97,7 +97,7 @@ expect 3 'a verb of a later version' bulkhead serve
 has 'says so' "$errs" 'does not exist yet'
 expect 2 'the empty run id' bulkhead show ''
 expect 2 'an ill time' bulkhead logs @latest --since yesterday
-expect 2 'a parameter that is not there' bulkhead run first/pipeline.yaml -p topc=x
+expect 3 'a parameter that is not there' bulkhead run first/pipeline.yaml -p topc=x
 has 'suggests the nearest' "$errs" topic
 expect 2 'a file that is not there' bulkhead lint nothing.yaml
 expect 2 'an error as JSON' bulkhead show nope -o json

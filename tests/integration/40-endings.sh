@@ -133,7 +133,7 @@ same 'what it needs' "$(status 0)" done
 same 'itself' "$(status 2)" done
 same 'nothing else' "$(status 1)$(status 3)" skippedskipped
 expect 2 'an agent that is not there' bulkhead run p.yaml -q --only bb
-has 'suggests' "$errs" "did you mean 'b'"
+has 'is named' "$errs" "no agent 'bb'"
 
 # --- what an agent finds
 pipeline << 'YAML'

@@ -46,8 +46,9 @@ done
 start p.yaml
 expect 2 'a run that another process owns is not taken' bulkhead run --resume "$run"
 has 'and says so' "$errs" 'another process'
-kill -s INT "$pid"
-kill -s INT "$pid"
+while kill -s INT "$pid" 2> /dev/null; do # two that come at once are one
+  read -r -t 0.05 -u 9 _ || [ $? -gt 128 ]
+done
 ended 130 'two interrupts kill what ignores SIGTERM'
 same '  the run is cancelled' "$(bulkhead show "$run" -o json | field '["status"]')" cancelled
 check 'nothing is left running' wait_for_none
