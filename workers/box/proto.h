@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The messages between the worker, bulkhead-launcher and bulkhead-init: one struct per kind over SEQPACKET, followed by
+ * packed strings where a kind has them. All three programs come from one build; the version is checked in the hello.
+ *
+ * Who believes whom: launcher and init believe the worker (and still check lengths); the worker believes nothing that a
+ * box says, because its init shares a kernel with hostile processes. So what an init may say is one struct of fixed
+ * size.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "base/compiler.h"
+
+#define BH_PROTO_VERSION 1
+#define BH_PROTO_MAX 65536 /* the largest message; an exec request that is larger travels in a memfd */
+#define BH_PROTO_EXEC_MAX (16 << 20)
+#define BH_STEP_MAX 160
+
+enum bh_msg_kind {
+    /* worker and launcher */
+    BH_MSG_HELLO = 1,
+    BH_MSG_CREATE,
+    BH_MSG_CREATED,
+    BH_MSG_PROBE,
+    /* launcher and the bulkhead-init that makes shells */
+    BH_MSG_SETUP,
+    BH_MSG_SPAWN,
+    BH_MSG_SHELL,
+    /* launcher to a shell */
+    BH_MSG_BOX,
+    /* worker to a box */
+    BH_MSG_EXEC,
+    BH_MSG_KILL,
+    BH_MSG_BARRIER,
+    BH_MSG_OPEN,
+    /* box to worker */
+    BH_MSG_READY,
+    BH_MSG_FAILED,
+    BH_MSG_ENDED,
+    BH_MSG_QUIET,
+    BH_MSG_OPENED,
+};
+
+/* How ids are mapped into boxes. */
+enum bh_id_mode {
+    BH_IDS_NONE,   /* no box can be made; the hello says why */
+    BH_IDS_SINGLE, /* box 0 is the user who runs us, agents see it as 1000 in a user namespace of their own */
+    BH_IDS_RANGE,  /* box 0..65535 is a range of real ids */
+};
+#define BH_RANGE_FIRST 200000u
+#define BH_RANGE_COUNT 65536u
+#define BH_AGENT_UID 1000u
+
+/* Both ways: asked with everything 0. */
+struct bh_msg_hello {
+    uint32_t kind, version;
+    uint32_t mode, first_id; /* first_id: which id of ours box root is */
+    int32_t pid;             /* of the launcher */
+    int32_t error;           /* mode NONE: the errno, and in `step` what failed */
+    char step[BH_STEP_MAX];
+};
+
+/* Strings: run folder below home, key, base, then the layers, newest first. Descriptor: the box's end of its socket. */
+struct bh_msg_create {
+    uint32_t kind, flags;
+    uint64_t id;
+    uint32_t n_layers;
+};
+#define BH_CREATE_WRITABLE_USR 1u
+#define BH_CREATE_SHARED 2u
+
+/* Descriptor where error is 0: the pidfd of the box's init. */
+struct bh_msg_created {
+    uint32_t kind;
+    int32_t error, pid;
+    uint64_t id;
+    char step[BH_STEP_MAX];
+};
+
+/* Answered by one of these and strings: name, found, effect, remedy for each. */
+struct bh_msg_probe {
+    uint32_t kind, n;
+    uint64_t ok, required; /* one bit each */
+};
+#define BH_PROBES_MAX 64
+
+/* Descriptor: a memfd that holds the seccomp filter as an array of struct sock_filter. */
+struct bh_msg_setup {
+    uint32_t kind, mode, first_id;
+    uint32_t mask_proc; /* box root is a host id that owns files in /proc */
+};
+
+struct bh_msg_spawn {
+    uint32_t kind;
+};
+
+/* Descriptors where error is 0: pidfd, socket to the shell. */
+struct bh_msg_shell {
+    uint32_t kind;
+    int32_t error, pid;
+    char step[BH_STEP_MAX];
+};
+
+/*
+ * What a shell becomes a box from. Descriptors: the worker's socket, then detached mounts: the box's folder, deliver,
+ * the base, the layers (where there are some), then one for each string of the second group.
+ * Strings: the layers, newest first; then for each mount a kind and a path relative to the box's root.
+ */
+struct bh_msg_box {
+    uint32_t kind, flags; /* BH_CREATE_* */
+    uint32_t n_layers, n_mounts;
+};
+/* A mount's path begins with one of these: */
+#define BH_MOUNT_BIND '='    /* attached as it is (it is read-only already) */
+#define BH_MOUNT_OVERLAY '+' /* the lowest layer of an overlay of the same name below the layers */
+#define BH_BOX_MOUNTS_MAX 11
+
+/*
+ * Descriptors: stdin, stdout, stderr, and a memfd with the strings where they do not follow the struct.
+ * Strings: argv, env, cwd; the present ones of inputs, prompt, params, needs; paths to empty; for each copy from, to
+ * and "x" or "-".
+ */
+struct bh_msg_exec {
+    uint32_t kind, flags;
+    uint64_t id;
+    uint32_t argc, envc, n_empty, n_copies;
+    uint32_t in_memfd; /* length of the strings in the memfd; 0: they follow */
+};
+#define BH_EXEC_ROOT 1u
+#define BH_EXEC_GIVE 2u
+#define BH_EXEC_HAS_INPUTS 4u
+#define BH_EXEC_HAS_PROMPT 8u
+#define BH_EXEC_HAS_PARAMS 16u
+#define BH_EXEC_HAS_NEEDS 32u
+
+/* KILL (signal), BARRIER, OPEN (strings: root, path). */
+struct bh_msg_ask {
+    uint32_t kind;
+    int32_t signal;
+    uint64_t id;
+};
+
+/* Everything that a box ever says. OPENED may carry one descriptor, nothing else carries any. */
+struct bh_msg_report {
+    uint32_t kind;
+    uint32_t end;   /* ENDED: enum bh_exec_end, never BOX_LOST */
+    int32_t status; /* ENDED: exit code, signal or errno; else an errno, 0 where it went well */
+    uint64_t id;
+    int64_t cpu_ms, max_rss_bytes;
+    char step[BH_STEP_MAX];
+};
+
+/* Strings behind a struct: each with its NUL, nothing between. */
+void bh_pack_str(struct bh_buf *out, const char *s);
+struct bh_unpack {
+    const char *at, *end;
+};
+/* NULL (for this and every later call) where the next string is missing or not terminated. */
+const char *bh_unpack_str(struct bh_unpack *u);
+bool bh_unpack_done(const struct bh_unpack *u); /* nothing is left, and nothing was missing */
+
+/* Copies at most BH_STEP_MAX - 1 bytes and terminates. */
+void bh_step_set(char step[static BH_STEP_MAX], const char *text);
+
+/*
+ * The worker's check of a datagram from a box: length, kind, ranges, a terminated step without control bytes, and no
+ * more descriptors than the kind carries. False: the box is not to be believed any more.
+ */
+bool bh_report_valid(const struct bh_msg_report *report, size_t len, size_t nfds);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The root file system of a box from the mounts that the launcher hands over. The layers and the upper may have been
+ * written by hostile agents: every place that something is attached to is opened without following a symlink.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "workers/init/init.h"
+#include "workers/init/mounts.h"
+
+struct order {
+    const struct bh_msg_box *msg;
+    struct bh_unpack strings;
+    const char *layers[64];
+    const int *fds; /* what is left of them */
+    size_t nfds;
+};
+
+static int parse(struct order *o, const void *data, size_t len, const int *fds, size_t nfds)
+{
+    const struct bh_msg_box *msg = data;
+    if (len < sizeof(*msg) || msg->kind != BH_MSG_BOX || msg->n_layers > BH_ARRAY_LEN(o->layers) ||
+        msg->n_mounts > BH_BOX_MOUNTS_MAX || nfds != 3 + (msg->n_layers > 0) + msg->n_mounts)
+        return -1;
+    const char *text = data;
+    *o = (struct order){.msg = msg, .strings = {text + sizeof(*msg), text + len}, .fds = fds, .nfds = nfds};
+    for (uint32_t i = 0; i < msg->n_layers; i++)
+        o->layers[i] = bh_unpack_str(&o->strings);
+    return o->strings.at ? 0 : -1;
+}
+
+static int attach_next(struct order *o, const char *path, struct bh_fail *fail)
+{
+    int rc = move_mount(*o->fds, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
+    o->fds++;
+    return rc < 0 ? bh_fail(fail, errno, "attach %s", path) : 0;
+}
+
+static bool layer_has(const char *layer, const char *tree)
+{
+    char path[512];
+    struct stat st;
+    (void)snprintf(path, sizeof(path), "/layers/%s/%s", layer, tree);
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* "lowerdir=…" of one tree of every layer that has it, and `lowest` below them. */
+static void add_lowers(const struct order *o, const char *tree, const char *lowest, struct bh_buf *options)
+{
+    bh_buf_adds(options, "lowerdir=");
+    for (uint32_t i = 0; i < o->msg->n_layers; i++) {
+        if (layer_has(o->layers[i], tree))
+            bh_buf_addf(options, "/layers/%s/%s:", o->layers[i], tree);
+    }
+    bh_buf_adds(options, lowest);
+}
+
+/*
+ * volatile: nothing in an upper has to survive a crash of the host, and without it every unmount would write back the
+ * whole file system that the upper is on. Freezing and publishing sync what they keep.
+ */
+static int mount_overlay(const struct order *o, const char *tree, const char *lowest, bool writable, const char *at,
+                         struct bh_fail *fail)
+{
+    BH_CLEANUP_BUF struct bh_buf options = BH_BUF_INIT;
+    add_lowers(o, tree, lowest, &options);
+    if (writable)
+        bh_buf_addf(&options, ",upperdir=/home/upper/%s,workdir=/home/work/%s,volatile", tree, tree);
+    else
+        bh_buf_adds(&options, ":/empty"); /* an overlay of one directory is none */
+    bh_buf_adds(&options, ",userxattr");
+    if (options.len >= 4095)
+        return bh_fail(fail, E2BIG, "mount overlay %s: too many layers", tree);
+    if (bh_mount_overlay(at, options.data, !writable) < 0)
+        return bh_fail(fail, errno, "mount overlay %s", tree);
+    return 0;
+}
+
+static int make_tree_overlay(struct order *o, const char *tree, struct bh_init *in, struct bh_fail *fail)
+{
+    /* The lowest stands beside the place where the overlay is made until both are moved or let go. */
+    if (attach_next(o, "/base", fail) < 0)
+        return -1;
+    bool writable = o->msg->flags & BH_CREATE_WRITABLE_USR;
+    if (mount_overlay(o, tree, "/base", writable, BH_AT_MAKE, fail) < 0)
+        return -1;
+    if (bh_mount_move(BH_AT_MAKE, in->box, tree) < 0)
+        return bh_fail(fail, errno, "attach /%s", tree);
+    if (umount2("/base", MNT_DETACH) < 0)
+        return bh_fail(fail, errno, "let go of /%s", tree);
+    return 0;
+}
+
+static int make_mount(struct order *o, struct bh_init *in, struct bh_fail *fail)
+{
+    const char *what = bh_unpack_str(&o->strings);
+    if (!what || !what[0])
+        return bh_fail(fail, EPROTO, "read the order");
+    if (what[0] == BH_MOUNT_OVERLAY)
+        return make_tree_overlay(o, what + 1, in, fail);
+    if (bh_mount_attach(*o->fds, in->box, what + 1) < 0)
+        return bh_fail(fail, errno, "attach /%s", what + 1);
+    o->fds++;
+    return 0;
+}
+
+static int make_root(struct order *o, struct bh_init *in, struct bh_fail *fail)
+{
+    if (attach_next(o, "/home", fail) < 0 || attach_next(o, BH_AT_DELIVER, fail) < 0 ||
+        attach_next(o, "/base", fail) < 0 || (o->msg->n_layers > 0 && attach_next(o, "/layers", fail) < 0))
+        return -1;
+    if (mount_overlay(o, "root", "/base", true, BH_AT_BOX, fail) < 0)
+        return -1;
+    in->box = open(BH_AT_BOX, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (in->box < 0)
+        return bh_fail(fail, errno, "open the root");
+    return umount2("/base", MNT_DETACH) < 0 ? bh_fail(fail, errno, "let go of the base") : 0;
+}
+
+static int let_go(const struct order *o)
+{
+    if (umount2("/home", MNT_DETACH) < 0)
+        return -1;
+    return o->msg->n_layers > 0 ? umount2("/layers", MNT_DETACH) : 0;
+}
+
+int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *fds, size_t nfds, struct bh_fail *fail)
+{
+    struct order o;
+    if (parse(&o, msg, len, fds, nfds) < 0)
+        return bh_fail(fail, EPROTO, "read the order");
+    in->shared = o.msg->flags & BH_CREATE_SHARED;
+    if (make_root(&o, in, fail) < 0)
+        return -1;
+    for (uint32_t i = 0; i < o.msg->n_mounts; i++) {
+        if (make_mount(&o, in, fail) < 0)
+            return -1;
+    }
+    if (!bh_unpack_done(&o.strings))
+        return bh_fail(fail, EPROTO, "read the order");
+    if (bh_mount_move("/proc", in->box, "proc") < 0 || bh_mount_move("/dev", in->box, "dev") < 0)
+        return bh_fail(fail, errno, "attach /proc and /dev");
+    return let_go(&o) < 0 ? bh_fail(fail, errno, "let go of the box's folder") : 0;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a child of init to the agent's command: a session of its own, its ids, no capability in any set, no new
+ * privileges, the seccomp filter, no descriptor but the three. The order is part of the wall: the ids while there are
+ * still capabilities to change them, then the sets, then the filter, then nothing but looking for the program.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/text.h"
+#include "workers/init/init.h"
+
+#define SECUREBITS                                                                                   \
+    (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | \
+     SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
+
+static int own_session(const struct bh_exec_plan *plan, struct bh_fail *fail)
+{
+    if (setsid() < 0 && errno != EPERM) /* EPERM: already the leader of one */
+        return bh_fail(fail, errno, "start a session");
+    for (int i = 0; i < 3; i++) {
+        if (plan->stdio[i] == i ? bh_fd_set_cloexec(i, false) < 0 : dup2(plan->stdio[i], i) < 0)
+            return bh_fail(fail, errno, "set up the standard streams");
+    }
+    return 0;
+}
+
+static int limit(int resource, rlim_t n)
+{
+    struct rlimit now;
+    if (getrlimit(resource, &now) < 0)
+        return -1;
+    if (now.rlim_max < n)
+        n = now.rlim_max;
+    return setrlimit(resource, &(struct rlimit){n, n});
+}
+
+static int write_file(const char *path, const char *text)
+{
+    BH_CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd >= 0 ? bh_write_all(fd, text, strlen(text)) : -1;
+}
+
+/* One id: a deeper user namespace, in which the same id has the number that the agent should see. */
+static int deeper_namespace(unsigned uid, struct bh_fail *fail)
+{
+    char map[32];
+    (void)snprintf(map, sizeof(map), "%u 0 1\n", uid);
+    if (unshare(CLONE_NEWUSER) < 0)
+        return bh_fail(fail, errno, "make the agent's user namespace");
+    /* We are not dumpable and the files belong to root of the namespace that we came from: the same id. */
+    if (write_file("/proc/self/setgroups", "deny") < 0 || write_file("/proc/self/uid_map", map) < 0 ||
+        write_file("/proc/self/gid_map", map) < 0)
+        return bh_fail(fail, errno, "map the agent's id");
+    return 0;
+}
+
+static int take_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail)
+{
+    unsigned id = plan->flags & BH_EXEC_ROOT ? 0 : BH_AGENT_UID;
+    if (in->setup->mode == BH_IDS_SINGLE && deeper_namespace(id, fail) < 0)
+        return -1;
+    if (prctl(PR_SET_SECUREBITS, SECUREBITS) < 0)
+        return bh_fail(fail, errno, "set secure bits");
+    if (in->setup->mode == BH_IDS_RANGE && setgroups(0, NULL) < 0)
+        return bh_fail(fail, errno, "drop groups");
+    if (setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0)
+        return bh_fail(fail, errno, "become the agent");
+    return 0;
+}
+
+static int drop_bounding_set(void)
+{
+    for (int cap = 0; cap <= 63; cap++) {
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+            return errno == EINVAL && cap > 0 ? 0 : -1; /* past the last one */
+    }
+    return 0;
+}
+
+static int drop_capabilities(struct bh_fail *fail)
+{
+    if (drop_bounding_set() < 0 || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 || bh_caps_none() < 0)
+        return bh_fail(fail, errno, "drop capabilities");
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return bh_fail(fail, errno, "forbid new privileges");
+    return 0;
+}
+
+/* Dispositions are the default ones since main.c; what init blocks must not stay blocked. */
+static int unblock_signals(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    return sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* As execvp, but in the PATH of the environment that the command gets, and without its shell fallback. */
+static int run(const struct bh_exec_plan *plan)
+{
+    const char *path = "/usr/local/bin:/usr/bin:/bin", *name = plan->argv[0];
+    int why = ENOENT;
+    if (strchr(name, '/') || !name[0])
+        return execve(name, plan->argv, plan->envp);
+    for (char **e = plan->envp; *e; e++) {
+        if (bh_starts_with(*e, "PATH="))
+            path = *e + 5;
+    }
+    for (const char *next; path; path = next) {
+        char file[4096];
+        const char *end = strchr(path, ':');
+        int len = end ? (int)(end - path) : (int)strlen(path);
+        next = end ? end + 1 : NULL;
+        int n = snprintf(file, sizeof(file), "%.*s%s%s", len, path, len ? "/" : "./", name);
+        if (n < 0 || (size_t)n >= sizeof(file))
+            continue;
+        execve(file, plan->argv, plan->envp);
+        if (errno == EACCES)
+            why = EACCES;
+        else if (errno != ENOENT && errno != ENOTDIR)
+            return -1;
+    }
+    errno = why;
+    return -1;
+}
+
+int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd, struct bh_fail *fail)
+{
+    if (own_session(plan, fail) < 0)
+        return -1;
+    if (limit(RLIMIT_CORE, 0) < 0 || limit(RLIMIT_NOFILE, 1024) < 0)
+        return bh_fail(fail, errno, "set limits");
+    if (take_ids(in, plan, fail) < 0 || drop_capabilities(fail) < 0)
+        return -1;
+    umask(022);
+    if (chdir(plan->cwd) < 0)
+        return bh_fail(fail, errno, "enter the working directory '%s'", plan->cwd);
+    /* The note's pipe stays until the exec succeeds; everything else is marked to go then too. */
+    if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) < 0 || bh_fd_set_cloexec(note_fd, true) < 0)
+        return bh_fail(fail, errno, "close descriptors");
+    if (unblock_signals() < 0)
+        return bh_fail(fail, errno, "unblock signals");
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &in->setup->filter) < 0)
+        return bh_fail(fail, errno, "load the system call filter");
+    (void)run(plan);
+    return bh_fail(fail, errno, "exec");
+}

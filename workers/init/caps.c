@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Capability sets, by the raw calls: the static init links no library for it. */
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "workers/init/init.h"
+
+static int set_caps(uint64_t caps)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {
+        {.effective = (uint32_t)caps, .permitted = (uint32_t)caps},
+        {.effective = (uint32_t)(caps >> 32), .permitted = (uint32_t)(caps >> 32)},
+    };
+    return (int)syscall(SYS_capset, &head, data);
+}
+
+#define CAP(x) (UINT64_C(1) << (x))
+
+int bh_caps_of_init(void)
+{
+    /* Mounts of each exec, its processes, its files, its ids, and (one id) the map of its user namespace. */
+    return set_caps(CAP(CAP_SYS_ADMIN) | CAP(CAP_KILL) | CAP(CAP_CHOWN) | CAP(CAP_DAC_OVERRIDE) |
+                    CAP(CAP_DAC_READ_SEARCH) | CAP(CAP_FOWNER) | CAP(CAP_FSETID) | CAP(CAP_SETUID) | CAP(CAP_SETGID) |
+                    CAP(CAP_SETPCAP) | CAP(CAP_SETFCAP));
+}
+
+int bh_caps_to_kill(void)
+{
+    return set_caps(CAP(CAP_KILL));
+}
+
+int bh_caps_none(void)
+{
+    return set_caps(0);
+}

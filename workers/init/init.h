@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bulkhead-init, inside. One process (main.c) clones shells and never execs; a shell (shell.c) makes the namespaces'
+ * contents that do not depend on a box, waits, and becomes PID 1 of a box (assemble.c, serve.c); for every exec it
+ * clones a child with a mount namespace of its own (stage.c), which becomes the command (become.c), in a shared box
+ * under a small PID 1 of its own (group.c).
+ *
+ * The root of a box's init is a tmpfs of its own with these directories; agents' root is /box and nothing above it.
+ */
+#pragma once
+
+#include <linux/filter.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "workers/init/fail.h"
+
+#define BH_AT_BOX "/box"         /* the root file system of the agents */
+#define BH_AT_DELIVER "/deliver" /* what the worker has linked for the box, read-only */
+#define BH_AT_EMPTY "/empty"     /* an empty directory, read-only */
+#define BH_AT_MAKE "/make"       /* where a mount stands until it is moved to its place */
+
+/* The same for every shell of a launcher. */
+struct bh_init_setup {
+    enum bh_id_mode mode;
+    bool mask_proc;
+    struct sock_fprog filter;
+};
+
+struct bh_init {
+    const struct bh_init_setup *setup;
+    int control;   /* to the worker */
+    int box;       /* O_PATH descriptor of BH_AT_BOX */
+    bool shared;   /* execs have a pid namespace of their own */
+    bool readonly; /* since a barrier */
+    struct bh_list execs;
+    uint64_t barrier; /* the request that waits for everything to be dead, 0: none */
+};
+
+/* Never returns: serves a launcher on `channel` until it goes away. */
+BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup);
+
+/* The mounts of a shell: its own root, and what is alike in all boxes in places to be moved from. */
+int bh_shell_prepare(const struct bh_init_setup *setup, struct bh_fail *fail);
+/* A proc mount of the caller's pid namespace beneath dirfd, with what must not be written covered. */
+int bh_proc_mount(const struct bh_init_setup *setup, int dirfd, const char *path, struct bh_fail *fail);
+
+/* From the launcher's message to a box; takes nothing (descriptors stay the caller's). */
+int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *fds, size_t nfds, struct bh_fail *fail);
+
+/* Never returns. */
+BH_NORETURN void bh_box_serve(struct bh_init *in);
+
+/* --- execs --- */
+
+/* A parsed request; strings and arrays are one allocation. */
+struct bh_exec_plan {
+    uint64_t id;
+    uint32_t flags;
+    char **argv, **envp;
+    const char *cwd, *inputs, *prompt, *params, *needs;
+    const char **empty;
+    uint32_t n_empty;
+    struct bh_plan_copy {
+        const char *from, *to;
+        bool exec;
+    } * copies;
+    uint32_t n_copies;
+    int stdio[3];
+    void *memory; /* of the arrays */
+    char *text;   /* of the strings, where they came in a memfd */
+};
+/* Takes fds. `msg` is borrowed as long as the plan. -1 with errno: a request that cannot be read. */
+int bh_exec_plan_parse(struct bh_exec_plan *plan, const void *msg, size_t len, const int *fds, size_t nfds);
+void bh_exec_plan_fini(struct bh_exec_plan *plan);
+
+/* What comes back over the pipe of an exec, before the exec or from the small PID 1 of a shared box's exec. */
+struct bh_exec_note {
+    uint32_t ended; /* 1: wait_status is that of the main process; 0: fail says why it never ran */
+    int32_t wait_status;
+    struct bh_fail fail;
+};
+
+/* In the cloned child: everything up to the command. */
+BH_NORETURN void bh_stage_main(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd);
+/* PID 1 of an exec in a shared box. */
+BH_NORETURN void bh_group_main(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd);
+/* Gives up everything and runs the command. On return (-1) it has set fail. */
+int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd, struct bh_fail *fail);
+BH_NORETURN void bh_exec_fail(int note_fd, const struct bh_fail *fail);
+
+/* The id that the agent's files have, as init sees it. */
+static inline uid_t bh_agent_owner(const struct bh_init_setup *setup)
+{
+    return setup->mode == BH_IDS_RANGE ? BH_AGENT_UID : 0;
+}
+
+/* --- files, all beneath a directory descriptor --- */
+
+struct bh_place {
+    int workspace, deliver;
+    uid_t owner;
+    uint64_t serial; /* of the exec: temporary names of two that run at once differ */
+};
+/* A regular file of deliver into the workspace; a symlink in the way is replaced, never followed. */
+int bh_place_copy(const struct bh_place *p, const char *from, const char *to, bool exec, struct bh_fail *fail);
+/* Removes a path and what is below it; a missing one is fine. */
+int bh_place_empty(const struct bh_place *p, const char *path, struct bh_fail *fail);
+/* A private copy of a deliver file in the directory `dir`, for a bind mount. */
+int bh_place_private(const struct bh_place *p, const char *from, int dir, const char *name, struct bh_fail *fail);
+/* An existing directory (or file) at name, as a place to mount on; replaces a symlink. */
+int bh_place_target(int workspace, const char *name, bool directory, struct bh_fail *fail);
+
+/* Gives the agent everything in /workspace and its home. In a process of its own: blocks. */
+int bh_give_to_agent(int box, uid_t owner, struct bh_fail *fail);
+
+/* Opens an output: a descriptor, or -1 with errno. */
+int bh_output_open(int box, const char *root, const char *path);
+
+/* --- privileges --- */
+
+/* Leaves init the capabilities that it needs in its own user namespace. */
+int bh_caps_of_init(void);
+/* For the small PID 1 of an exec: to kill, and nothing else. */
+int bh_caps_to_kill(void);
+int bh_caps_none(void);

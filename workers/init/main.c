@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process that shells are cloned from. It is started once by bulkhead-launcher, has no environment, no files but
+ * the launcher's socket, and nothing in memory but the seccomp filter: what a box's init inherits is what is here.
+ * Shells are made children of the launcher (CLONE_PARENT), die with it, and cost a fork instead of an exec.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "workers/init/init.h"
+
+#define LAUNCHER 3
+
+#define NAMESPACES \
+    (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+
+static uint32_t first_id;
+
+static int read_filter(int memfd, struct sock_fprog *ret)
+{
+    struct stat st;
+    if (fstat(memfd, &st) < 0)
+        return -1;
+    size_t n = (size_t)st.st_size / sizeof(struct sock_filter);
+    if (n == 0 || n > BPF_MAXINSNS) {
+        errno = EINVAL;
+        return -1;
+    }
+    *ret = (struct sock_fprog){.len = (unsigned short)n, .filter = bh_calloc(n, sizeof(struct sock_filter))};
+    size_t size = n * sizeof(struct sock_filter);
+    return pread(memfd, ret->filter, size, 0) == (ssize_t)size ? 0 : -1;
+}
+
+static int receive_setup(struct bh_init_setup *ret)
+{
+    struct bh_msg_setup msg;
+    int fds[BH_MSG_MAX_FDS];
+    size_t nfds;
+    ssize_t n = bh_msg_recv(LAUNCHER, &msg, sizeof(msg), fds, &nfds);
+    if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SETUP || nfds != 1)
+        return -1;
+    *ret = (struct bh_init_setup){.mode = (enum bh_id_mode)msg.mode, .mask_proc = msg.mask_proc != 0};
+    first_id = msg.first_id;
+    int rc = read_filter(fds[0], &ret->filter);
+    bh_close(fds[0]);
+    return rc;
+}
+
+static int write_map(pid_t pid, const char *name, const char *text)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    BH_CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd >= 0 ? bh_write_all(fd, text, strlen(text)) : -1;
+}
+
+/* Ours is always 0 where one id is mapped: the launcher sees to that. */
+static int map_ids(const struct bh_init_setup *setup, pid_t pid, struct bh_fail *fail)
+{
+    char map[64];
+    bool range = setup->mode == BH_IDS_RANGE;
+    (void)snprintf(map, sizeof(map), "0 %u %u\n", range ? first_id : 0, range ? BH_RANGE_COUNT : 1);
+    if (!range && write_map(pid, "setgroups", "deny") < 0)
+        return bh_fail(fail, errno, "deny setgroups");
+    if (write_map(pid, "uid_map", map) < 0 || write_map(pid, "gid_map", map) < 0)
+        return bh_fail(fail, errno, "map ids");
+    return 0;
+}
+
+static pid_t clone_shell(int *ret_pidfd)
+{
+    /* With CLONE_PARENT the exit signal is the one that the launcher gave us. */
+    struct clone_args args = {
+        .flags = NAMESPACES | CLONE_PARENT | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
+    };
+    return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static void answer(const struct bh_fail *fail, pid_t pid, const int *fds)
+{
+    struct bh_msg_shell msg = {.kind = BH_MSG_SHELL, .pid = pid, .error = fail->error};
+    bh_step_set(msg.step, fail->step);
+    if (bh_msg_send(LAUNCHER, &msg, sizeof(msg), fds, fail->error ? 0 : 2) < 0)
+        _exit(1);
+}
+
+static void spawn(const struct bh_init_setup *setup)
+{
+    struct bh_fail fail = {0};
+    int channel[2], pidfd = -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0) {
+        (void)bh_fail(&fail, errno, "make a socket");
+        answer(&fail, 0, NULL);
+        return;
+    }
+    pid_t pid = clone_shell(&pidfd);
+    if (pid == 0) {
+        bh_close(channel[0]);
+        bh_shell_main(channel[1], setup);
+    }
+    bh_close(channel[1]);
+    if (pid < 0)
+        (void)bh_fail(&fail, errno, "clone into new namespaces");
+    else if (map_ids(setup, pid, &fail) == 0 && bh_msg_send(channel[0], "", 1, NULL, 0) < 0)
+        (void)bh_fail(&fail, errno, "start a shell");
+    answer(&fail, pid, (int[2]){pidfd, channel[0]});
+    bh_close(channel[0]); /* of a shell that failed it is the last end: the shell goes away */
+    bh_close(pidfd);
+}
+
+/* For the agents: nobody in between catches or ignores anything. */
+static void reset_signals(void)
+{
+    struct sigaction dfl = {.sa_handler = SIG_DFL};
+    for (int sig = 1; sig <= SIGRTMAX; sig++)
+        (void)sigaction(sig, &dfl, NULL); /* EINVAL for KILL, STOP and the library's own */
+}
+
+static void be_quiet_and_mortal(void)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)prctl(PR_SET_DUMPABLE, 0);
+    (void)close_range(LAUNCHER + 1, ~0U, 0);
+    umask(022);
+}
+
+int main(void)
+{
+    struct bh_init_setup setup;
+    struct stat st;
+    if (fstat(LAUNCHER, &st) < 0 || !S_ISSOCK(st.st_mode)) {
+        fputs("bulkhead-init: started by bulkhead-launcher only\n", stderr);
+        return 2;
+    }
+    be_quiet_and_mortal();
+    reset_signals();
+    if (receive_setup(&setup) < 0)
+        return 1; /* also: the launcher died before the death signal was set */
+    for (;;) {
+        struct bh_msg_spawn msg;
+        int fds[BH_MSG_MAX_FDS];
+        size_t nfds;
+        ssize_t n = bh_msg_recv(LAUNCHER, &msg, sizeof(msg), fds, &nfds);
+        if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SPAWN || nfds != 0)
+            return n == 0 ? 0 : 1;
+        spawn(&setup);
+    }
+}

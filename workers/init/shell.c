@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A shell: all the namespaces of a box, and in them everything that no box differs in, made before a box is asked for.
+ * It is used once. What it may assume: the launcher's small tree as root, a channel to the launcher, no other file.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <net/if.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "workers/init/init.h"
+#include "workers/init/mounts.h"
+
+#define CHANNEL 3
+
+static int loopback_up(struct bh_fail *fail)
+{
+    struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    BH_CLEANUP_FD int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (sock < 0 || ioctl(sock, SIOCSIFFLAGS, &req) < 0)
+        return bh_fail(fail, errno, "bring up the loopback device");
+    return 0;
+}
+
+/* The maps are written: from here on we are root of our own user namespace, and only that. */
+static int become_box_root(const struct bh_init_setup *setup, struct bh_fail *fail)
+{
+    if (setup->mode == BH_IDS_RANGE && setgroups(0, NULL) < 0)
+        return bh_fail(fail, errno, "drop groups");
+    if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+        return bh_fail(fail, errno, "become root of the box");
+    return 0;
+}
+
+/* After the last change of credentials, which clears both. That the launcher was there then is seen by its message. */
+static void be_quiet_and_mortal(void)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)prctl(PR_SET_DUMPABLE, 0);
+    (void)prctl(PR_SET_NAME, "bulkhead-init");
+}
+
+static int prepare(const struct bh_init_setup *setup, struct bh_fail *fail)
+{
+    int rc = become_box_root(setup, fail);
+    be_quiet_and_mortal();
+    if (rc < 0)
+        return -1;
+    if (sethostname("bulkhead", 8) < 0)
+        return bh_fail(fail, errno, "set the host name");
+    if (loopback_up(fail) < 0)
+        return -1;
+    return bh_shell_prepare(setup, fail);
+}
+
+static void report(int control, const struct bh_fail *fail)
+{
+    struct bh_msg_report msg = {.kind = fail->error ? BH_MSG_FAILED : BH_MSG_READY, .status = fail->error};
+    bh_step_set(msg.step, fail->step);
+    if (bh_msg_send(control, &msg, sizeof(msg), NULL, 0) < 0 || fail->error)
+        _exit(1);
+}
+
+static void wait_for_maps(void)
+{
+    char go;
+    int fds[BH_MSG_MAX_FDS];
+    size_t nfds;
+    if (bh_msg_recv(CHANNEL, &go, 1, fds, &nfds) != 1)
+        _exit(1);
+}
+
+BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup)
+{
+    static char msg[BH_PROTO_MAX] __attribute__((aligned(8)));
+    struct bh_fail fail = {0};
+    int fds[BH_MSG_MAX_FDS];
+    size_t nfds;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (dup3(channel, CHANNEL, O_CLOEXEC) < 0) /* over the socket of the process that we were cloned from */
+        _exit(1);
+    (void)close_range(CHANNEL + 1, ~0U, 0);
+    wait_for_maps();
+    int rc = prepare(setup, &fail);
+    ssize_t n = bh_msg_recv(CHANNEL, msg, sizeof(msg), fds, &nfds);
+    if (n <= 0 || nfds < 1)
+        _exit(0); /* not needed any more */
+    struct bh_init in = {.setup = setup, .control = fds[0], .box = -1};
+    bh_list_init(&in.execs);
+    if (rc == 0 && bh_box_assemble(&in, msg, (size_t)n, fds + 1, nfds - 1, &fail) == 0 && bh_caps_of_init() < 0)
+        (void)bh_fail(&fail, errno, "limit capabilities");
+    for (size_t i = 1; i < nfds; i++)
+        bh_close(fds[i]);
+    bh_close(CHANNEL);
+    report(in.control, &fail);
+    bh_box_serve(&in);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The child of init that becomes a command. It was cloned with a mount namespace of its own, in which it puts in place
+ * what this one exec is to see, and which it then narrows to the box's root: deliver and init's own directories are not
+ * hidden there but gone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "workers/init/init.h"
+#include "workers/init/mounts.h"
+
+struct stage {
+    const struct bh_init *in;
+    const struct bh_exec_plan *plan;
+    int box;
+    struct bh_place place;
+};
+
+BH_NORETURN void bh_exec_fail(int note_fd, const struct bh_fail *fail)
+{
+    struct bh_exec_note note = {.fail = *fail};
+    ssize_t n = write(note_fd, &note, sizeof(note));
+    _exit(n == (ssize_t)sizeof(note) ? 127 : 126);
+}
+
+/* Descriptors of init belong to init's mount namespace; these are the same places in ours. */
+static int open_places(struct stage *s, struct bh_fail *fail)
+{
+    const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    s->box = open(BH_AT_BOX, flags);
+    s->place.deliver = open(BH_AT_DELIVER, flags);
+    if (s->box < 0 || s->place.deliver < 0)
+        return bh_fail(fail, errno, "open the box");
+    s->place.workspace = bh_open_beneath(s->box, "workspace", O_RDONLY | O_DIRECTORY, 0);
+    if (s->place.workspace < 0)
+        return bh_fail(fail, errno, "open /workspace");
+    s->place.owner = bh_agent_owner(s->in->setup);
+    s->place.serial = s->plan->id;
+    return 0;
+}
+
+static int mount_empty_inputs(struct stage *s, struct bh_fail *fail)
+{
+    BH_CLEANUP_FD int fd = bh_mount_clone(AT_FDCWD, BH_AT_EMPTY, false);
+    if (fd < 0 || bh_mount_attach(fd, s->place.workspace, "in") < 0)
+        return bh_fail(fail, errno, "attach /workspace/in");
+    return 0;
+}
+
+/*
+ * Inputs share their inodes with the store and with other boxes. An overlay of nothing but lower directories gives them
+ * inodes of their own, so that no lease, lock or watch reaches past this exec.
+ */
+static int mount_inputs(struct stage *s, struct bh_fail *fail)
+{
+    char options[128];
+    if (bh_place_target(s->place.workspace, "in", true, fail) < 0)
+        return -1;
+    if (!s->plan->inputs)
+        return mount_empty_inputs(s, fail);
+    BH_CLEANUP_FD int fd = bh_open_beneath(s->place.deliver, s->plan->inputs, O_PATH | O_DIRECTORY, 0);
+    if (fd < 0)
+        return bh_fail(fail, errno, "open the inputs '%s'", s->plan->inputs);
+    (void)snprintf(options, sizeof(options), "lowerdir=" BH_AT_BOX "/proc/self/fd/%d:" BH_AT_EMPTY, fd);
+    if (bh_mount_overlay(BH_AT_MAKE, options, true) < 0)
+        return bh_fail(fail, errno, "mount the inputs");
+    if (bh_mount_move(BH_AT_MAKE, s->place.workspace, "in") < 0)
+        return bh_fail(fail, errno, "attach /workspace/in");
+    return 0;
+}
+
+struct own_file {
+    const char *from, *name;
+};
+
+static size_t own_files(const struct bh_exec_plan *plan, struct own_file ret[3])
+{
+    size_t n = 0;
+    if (plan->prompt)
+        ret[n++] = (struct own_file){plan->prompt, "prompt.md"};
+    if (plan->params)
+        ret[n++] = (struct own_file){plan->params, "params.json"};
+    if (plan->needs)
+        ret[n++] = (struct own_file){plan->needs, "needs.json"};
+    return n;
+}
+
+static int show_private(struct stage *s, const char *name, struct bh_fail *fail)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), BH_AT_MAKE "/%s", name);
+    BH_CLEANUP_FD int fd = bh_mount_clone(AT_FDCWD, path, false);
+    if (fd < 0 || bh_place_target(s->place.workspace, name, false, fail) < 0)
+        return fd < 0 ? bh_fail(fail, errno, "copy '%s'", name) : -1;
+    if (bh_mount_attach(fd, s->place.workspace, name) < 0)
+        return bh_fail(fail, errno, "attach /workspace/%s", name);
+    return 0;
+}
+
+/* In a shared box the root is everybody's: files of one agent's own are mounted over it, from memory. */
+static int mount_own_files(struct stage *s, const struct own_file *files, size_t n, struct bh_fail *fail)
+{
+    static const char *const options[] = {"mode=0700", "size=50%", NULL};
+    BH_CLEANUP_FD int fd = bh_mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, fail);
+    if (fd < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        if (bh_place_private(&s->place, files[i].from, fd, files[i].name, fail) < 0)
+            return -1;
+    }
+    if (bh_mount_restrict(fd, MOUNT_ATTR_RDONLY, false) < 0 ||
+        move_mount(fd, "", AT_FDCWD, BH_AT_MAKE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return bh_fail(fail, errno, "attach own files");
+    for (size_t i = 0; i < n; i++) {
+        if (show_private(s, files[i].name, fail) < 0)
+            return -1;
+    }
+    return umount2(BH_AT_MAKE, MNT_DETACH) < 0 ? bh_fail(fail, errno, "let go of own files") : 0;
+}
+
+static int place_own_files(struct stage *s, struct bh_fail *fail)
+{
+    struct own_file files[3];
+    size_t n = own_files(s->plan, files);
+    if (s->in->shared && n > 0)
+        return mount_own_files(s, files, n, fail);
+    for (size_t i = 0; i < n; i++) {
+        if (bh_place_copy(&s->place, files[i].from, files[i].name, false, fail) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int place_files(struct stage *s, struct bh_fail *fail)
+{
+    for (uint32_t i = 0; i < s->plan->n_empty; i++) {
+        if (bh_place_empty(&s->place, s->plan->empty[i], fail) < 0)
+            return -1;
+    }
+    for (uint32_t i = 0; i < s->plan->n_copies; i++) {
+        if (bh_place_copy(&s->place, s->plan->copies[i].from, s->plan->copies[i].to, s->plan->copies[i].exec, fail) < 0)
+            return -1;
+    }
+    return place_own_files(s, fail);
+}
+
+static int narrow(struct stage *s, struct bh_fail *fail)
+{
+    if (s->in->shared) {
+        /* The new one first: the kernel asks that one can be seen already. */
+        if (bh_proc_mount(s->in->setup, s->box, "proc", fail) < 0)
+            return -1;
+    }
+    if (fchdir(s->box) < 0 || bh_mount_enter() < 0)
+        return bh_fail(fail, errno, "enter the box");
+    return 0;
+}
+
+static int stage(struct stage *s, struct bh_fail *fail)
+{
+    if (open_places(s, fail) < 0 || mount_inputs(s, fail) < 0 || place_files(s, fail) < 0)
+        return -1;
+    return narrow(s, fail);
+}
+
+BH_NORETURN void bh_stage_main(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd)
+{
+    struct bh_fail fail = {0};
+    struct stage s = {.in = in, .plan = plan};
+    umask(022);
+    if (stage(&s, &fail) < 0)
+        bh_exec_fail(note_fd, &fail);
+    if (in->shared)
+        bh_group_main(in, plan, note_fd);
+    (void)bh_become(in, plan, note_fd, &fail);
+    bh_exec_fail(note_fd, &fail);
+}

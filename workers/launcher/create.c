@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the worker's request to an order for a shell. Everything of the host that a box gets is opened here, with our
+ * rights, and handed over as a detached mount: the box needs no path of the host and no right to walk one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "workers/init/mounts.h"
+#include "workers/launcher/launcher.h"
+
+struct order {
+    const struct bh_msg_create *msg;
+    const char *run, *key, *base, *layers[64];
+    int layers_dir;          /* -1: no layers */
+    int fds[BH_MSG_MAX_FDS]; /* the first is the worker's, which is not ours to close */
+    size_t nfds;
+    struct bh_buf out; /* the order */
+    uint32_t n_mounts;
+};
+
+/* Layer names go into mount options. */
+static bool segment_valid(const char *s)
+{
+    return s && s[0] && s[0] != '.' && !strpbrk(s, "/:,\\") && strlen(s) <= 100;
+}
+
+static int parse(struct order *o, const void *data, size_t len, struct bh_fail *fail)
+{
+    const struct bh_msg_create *msg = data;
+    const char *text = data;
+    struct bh_unpack u = {text + sizeof(*msg), text + len};
+    o->msg = msg;
+    if (msg->n_layers > BH_ARRAY_LEN(o->layers))
+        return bh_fail(fail, E2BIG, "read the request: too many layers");
+    o->run = bh_unpack_str(&u);
+    o->key = bh_unpack_str(&u);
+    o->base = bh_unpack_str(&u);
+    bool valid = o->run && bh_path_is_clean(o->run) && segment_valid(o->key) && segment_valid(o->base);
+    for (uint32_t i = 0; i < msg->n_layers; i++) {
+        o->layers[i] = bh_unpack_str(&u);
+        valid = valid && segment_valid(o->layers[i]);
+    }
+    return valid && bh_unpack_done(&u) ? 0 : bh_fail(fail, EINVAL, "read the request");
+}
+
+static int add_mount(struct order *o, int fd, const char *what, struct bh_fail *fail)
+{
+    if (fd < 0)
+        return bh_fail(fail, errno, "open %s", what);
+    if (o->nfds == BH_MSG_MAX_FDS) {
+        bh_close(fd);
+        return bh_fail(fail, E2BIG, "open %s", what);
+    }
+    o->fds[o->nfds++] = fd;
+    return 0;
+}
+
+/* Read-only view of what root of the host owns, as owned by the agent. Not every file system can do that; then the
+ * files have no owner in the box and are readable all the same. */
+static int clone_delivered(struct bh_launcher *l, int home)
+{
+    BH_CLEANUP_FD int fd = bh_mount_clone(home, "deliver", false);
+    if (fd < 0 || bh_mount_restrict(fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, false) < 0)
+        return -1;
+    if (l->agent_ns >= 0 && !l->no_idmap && bh_mount_idmap(fd, l->agent_ns) < 0)
+        l->no_idmap = true;
+    return BH_TAKE_FD(fd);
+}
+
+static int add_home(struct bh_launcher *l, struct order *o, const char *start, pid_t pid, struct bh_fail *fail)
+{
+    char path[512], text[64];
+    (void)snprintf(path, sizeof(path), "%s/boxes/%s", o->run, o->key);
+    BH_CLEANUP_FD int home = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
+    if (home < 0)
+        return bh_fail(fail, errno, "open the box's folder");
+    /* Before the box touches anything: from this file the next owner of the run knows what to end. */
+    int len = snprintf(text, sizeof(text), "%d %s\n", (int)pid, start);
+    BH_CLEANUP_FD int file = openat(home, "pid", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file < 0 || bh_write_all(file, text, (size_t)len) < 0)
+        return bh_fail(fail, errno, "write the pid file");
+    if (add_mount(o, bh_mount_clone(home, "", false), "the box's folder", fail) < 0)
+        return -1;
+    return add_mount(o, clone_delivered(l, home), "the deliver folder", fail);
+}
+
+static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
+{
+    char path[512];
+    (void)snprintf(path, sizeof(path), "bases/%s", o->base);
+    BH_CLEANUP_FD int base = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
+    if (base < 0 || add_mount(o, bh_mount_clone(base, "", false), "the base", fail) < 0)
+        return base < 0 ? bh_fail(fail, errno, "open the base '%s'", o->base) : -1;
+    if (o->msg->n_layers == 0)
+        return 0;
+    (void)snprintf(path, sizeof(path), "%s/layers", o->run);
+    o->layers_dir = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
+    if (o->layers_dir < 0)
+        return bh_fail(fail, errno, "open the layers");
+    return add_mount(o, bh_mount_clone(o->layers_dir, "", false), "the layers", fail);
+}
+
+static bool some_layer_has(const struct order *o, const char *tree)
+{
+    for (uint32_t i = 0; i < o->msg->n_layers; i++) {
+        char path[256];
+        struct stat st;
+        (void)snprintf(path, sizeof(path), "%s/%s", o->layers[i], tree);
+        if (fstatat(o->layers_dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+            return true;
+    }
+    return false;
+}
+
+static int add_tree_mount(struct order *o, int fd, char kind, const char *path, struct bh_fail *fail)
+{
+    char text[512];
+    (void)snprintf(text, sizeof(text), "%c%s", kind, path);
+    if (add_mount(o, fd, path, fail) < 0)
+        return -1;
+    bh_pack_str(&o->out, text);
+    o->n_mounts++;
+    return 0;
+}
+
+static int clone_tree(const struct bh_launcher *l, const char *name, bool recursive, bool as_box_root)
+{
+    char path[512];
+    (void)snprintf(path, sizeof(path), "/%s", name);
+    BH_CLEANUP_FD int fd = bh_mount_clone(AT_FDCWD, path, recursive);
+    if (fd >= 0 && as_box_root && l->range_ns >= 0 && bh_mount_idmap(fd, l->range_ns) < 0)
+        return -1;
+    return BH_TAKE_FD(fd);
+}
+
+/* An overlay cannot have a lower with mounts below it; where there are some, only root of the host can take the top
+ * alone, and the others are shown on it as they are. */
+static int add_overlay(struct bh_launcher *l, struct order *o, const struct bh_host_tree *t, struct bh_fail *fail)
+{
+    if (add_tree_mount(o, clone_tree(l, t->name, false, true), BH_MOUNT_OVERLAY, t->name, fail) < 0)
+        return -1;
+    for (size_t i = 0; i < t->n_submounts; i++) {
+        if (add_tree_mount(o, clone_tree(l, t->submounts[i], true, false), BH_MOUNT_BIND, t->submounts[i], fail) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_trees(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
+{
+    for (size_t i = 0; i < l->n_trees; i++) {
+        const struct bh_host_tree *t = &l->trees[i];
+        bool changed = o->msg->flags & BH_CREATE_WRITABLE_USR || some_layer_has(o, t->name);
+        bool can = t->may_overlay && (t->n_submounts == 0 || l->mode == BH_IDS_RANGE);
+        int rc = changed && can ? add_overlay(l, o, t, fail)
+                                : add_tree_mount(o, clone_tree(l, t->name, true, false), BH_MOUNT_BIND, t->name, fail);
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int fill_order(struct bh_launcher *l, struct order *o, const struct bh_shell *shell, struct bh_fail *fail)
+{
+    struct bh_msg_box head = {.kind = BH_MSG_BOX, .flags = o->msg->flags, .n_layers = o->msg->n_layers};
+    bh_buf_add(&o->out, &head, sizeof(head));
+    for (uint32_t i = 0; i < o->msg->n_layers; i++)
+        bh_pack_str(&o->out, o->layers[i]);
+    if (add_home(l, o, shell->start, shell->pid, fail) < 0 || add_layers(l, o, fail) < 0 || add_trees(l, o, fail) < 0)
+        return -1;
+    head.n_mounts = o->n_mounts;
+    memcpy(o->out.data, &head, sizeof(head));
+    if (bh_msg_send(shell->channel, o->out.data, o->out.len, o->fds, o->nfds) < 0)
+        return bh_fail(fail, errno, "give the shell its order");
+    return 0;
+}
+
+static void reply(struct bh_launcher *l, uint64_t id, const struct bh_shell *shell, const struct bh_fail *fail)
+{
+    struct bh_msg_created msg = {.kind = BH_MSG_CREATED, .id = id, .error = fail->error};
+    bh_step_set(msg.step, fail->step);
+    if (!fail->error)
+        msg.pid = shell->pid;
+    if (bh_msg_send(l->worker, &msg, sizeof(msg), &shell->pidfd, fail->error ? 0 : 1) < 0)
+        _exit(1); /* the worker is gone */
+}
+
+void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fds, size_t nfds)
+{
+    struct bh_fail fail = {0};
+    struct bh_shell shell = {.pidfd = -1, .channel = -1};
+    struct order o = {.layers_dir = -1, .out = BH_BUF_INIT, .nfds = 1};
+    if (len < sizeof(struct bh_msg_create))
+        return;
+    uint64_t id = ((const struct bh_msg_create *)msg)->id;
+    if (nfds != 1)
+        (void)bh_fail(&fail, EPROTO, "read the request");
+    else if (l->mode == BH_IDS_NONE)
+        fail = l->fail;
+    else if (parse(&o, msg, len, &fail) == 0 && bh_pool_take(l, &shell, &fail) == 0) {
+        o.fds[0] = fds[0];
+        (void)fill_order(l, &o, &shell, &fail);
+    }
+    reply(l, id, &shell, &fail);
+    for (size_t i = 1; i < o.nfds; i++)
+        bh_close(o.fds[i]);
+    bh_close(o.layers_dir);
+    bh_buf_fini(&o.out);
+    bh_shell_close(&shell);
+    bh_pool_refill(l);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The seccomp program of agents. Names and numbers are libseccomp's; the program is ours: it is loaded for every exec,
+ * and checking and compiling one of libseccomp's (421 instructions for this list) takes 0.12 ms, this one a third. The
+ * unit test builds the same rules with libseccomp and holds the two together over every number and many arguments.
+ *
+ * - What is in syscalls.def is allowed, what is in `special` under conditions, everything else answers EPERM.
+ * - System calls newer than libseccomp's tables answer ENOSYS: programs then fall back to older ones. So does clone3,
+ *   whose flags lie in memory, out of a filter's sight.
+ * - Another architecture's calls answer ENOSYS.
+ * - Arguments that the kernel cuts to 32 bits are compared cut to 32 bits.
+ */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "workers/launcher/launcher.h"
+
+#if defined(__x86_64__)
+#define NATIVE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE AUDIT_ARCH_AARCH64
+#else
+#error "the system call filter knows x86_64 and aarch64"
+#endif
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "offsets of argument halves");
+
+#define NUMBERS 512    /* calls above are unknown to everybody; x32 calls too */
+#define LAST_KNOWN 450 /* in libseccomp 2.5.4; numbers are the same on every architecture since 424 */
+#define TIOCLINUX_CMD 0x541c
+
+enum verdict { DENY, ALLOW, UNKNOWN, SPECIAL /* + index into special */ };
+
+/* Newer than the library's tables, and harmless: cachestat, fchmodat2, futex_wake, futex_wait, futex_requeue, mseal,
+ * and the calls for extended attributes with a directory descriptor. */
+static const int newer[] = {451, 452, 454, 455, 456, 462, 463, 464, 465, 466};
+
+static const char *const allowed[] = {
+#define BH_X(name) #name,
+#include "workers/launcher/syscalls.def"
+#undef BH_X
+};
+
+#define ARG(n) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[n]))
+#define IF_EQ(k, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (k), (yes), (no))
+#define IF_ANY(bits, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), (yes), (no))
+#define YES BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define NO BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+#define NOT_THERE BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS)
+
+#define NEW_NAMESPACES \
+    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+
+/* Each ends every way through it with an answer. */
+static const struct special {
+    const char *name;
+    struct sock_filter code[9];
+    unsigned len;
+} special[] = {
+    {"clone", {ARG(0), IF_ANY(NEW_NAMESPACES, 0, 1), NO, YES}, 4},
+    {"clone3", {NOT_THERE}, 1},
+    /* Interfaces can be listed (netlink route); every other family asks more of the kernel than it is worth. */
+    {"socket",
+     {ARG(0), IF_EQ(AF_UNIX, 5, 0), IF_EQ(AF_INET, 4, 0), IF_EQ(AF_INET6, 3, 0), IF_EQ(AF_NETLINK, 0, 3), ARG(2),
+      IF_EQ(0 /* NETLINK_ROUTE */, 0, 1), YES, NO},
+     9},
+    {"socketpair", {ARG(0), IF_EQ(AF_UNIX, 0, 1), YES, NO}, 4},
+    {"personality", {ARG(0), IF_EQ(0, 2, 0), IF_EQ(0x00020000, 1, 0), IF_EQ(0xffffffff, 0, 1), YES, NO}, 6},
+    /* Typing into a terminal. */
+    {"ioctl", {ARG(1), IF_EQ(TIOCSTI, 1, 0), IF_EQ(TIOCLINUX_CMD, 0, 1), NO, YES}, 5},
+};
+
+static void fill_verdicts(unsigned char verdicts[static NUMBERS])
+{
+    memset(verdicts, UNKNOWN, NUMBERS);
+    memset(verdicts, DENY, LAST_KNOWN + 1);
+    /* A name that this architecture never had, or that the library does not know, has no number. */
+    for (size_t i = 0; i < BH_ARRAY_LEN(allowed); i++) {
+        int nr = seccomp_syscall_resolve_name(allowed[i]);
+        if (nr >= 0 && nr < NUMBERS)
+            verdicts[nr] = ALLOW;
+    }
+    for (size_t i = 0; i < BH_ARRAY_LEN(newer); i++)
+        verdicts[newer[i]] = ALLOW;
+    for (size_t i = 0; i < BH_ARRAY_LEN(special); i++) {
+        int nr = seccomp_syscall_resolve_name(special[i].name);
+        if (nr >= 0 && nr < NUMBERS)
+            verdicts[nr] = (unsigned char)(SPECIAL + i);
+    }
+}
+
+/* --- the program: a search over ranges of numbers with one verdict each --- */
+
+struct range {
+    unsigned first;
+    unsigned char verdict;
+};
+
+struct program {
+    struct sock_filter code[BPF_MAXINSNS];
+    unsigned len;
+    bool too_far; /* a jump that does not fit */
+};
+
+static void put(struct program *p, struct sock_filter code)
+{
+    if (p->len < BH_ARRAY_LEN(p->code))
+        p->code[p->len++] = code;
+    else
+        p->too_far = true;
+}
+
+static void put_verdict(struct program *p, unsigned char verdict)
+{
+    static const struct sock_filter answers[] = {[DENY] = NO, [ALLOW] = YES, [UNKNOWN] = NOT_THERE};
+    if (verdict < SPECIAL) {
+        put(p, answers[verdict]);
+        return;
+    }
+    const struct special *s = &special[verdict - SPECIAL];
+    for (unsigned i = 0; i < s->len; i++)
+        put(p, s->code[i]);
+}
+
+/* The number is in the accumulator. */
+static void put_search(struct program *p, const struct range *ranges, size_t n)
+{
+    if (n == 1) {
+        put_verdict(p, ranges[0].verdict);
+        return;
+    }
+    size_t half = n / 2;
+    unsigned at = p->len;
+    put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, 0, 0));
+    put_search(p, ranges, half);
+    unsigned distance = p->len - at - 1;
+    if (distance > 255)
+        p->too_far = true;
+    p->code[at].jt = (unsigned char)distance;
+    put_search(p, ranges + half, n - half);
+}
+
+static size_t find_ranges(const unsigned char *verdicts, struct range *ranges)
+{
+    size_t n = 0;
+    for (unsigned nr = 0; nr < NUMBERS; nr++) {
+        if (n == 0 || verdicts[nr] != ranges[n - 1].verdict)
+            ranges[n++] = (struct range){nr, verdicts[nr]};
+    }
+    return n; /* the last one is UNKNOWN and reaches to the end of all numbers */
+}
+
+static void build(struct program *p)
+{
+    unsigned char verdicts[NUMBERS];
+    struct range ranges[NUMBERS];
+    fill_verdicts(verdicts);
+    put(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
+    put(p, (struct sock_filter)IF_EQ(NATIVE, 1, 0));
+    put(p, (struct sock_filter)NOT_THERE);
+    put(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+    put_search(p, ranges, find_ranges(verdicts, ranges));
+}
+
+int bh_filter_make(struct bh_fail *fail)
+{
+    static struct program p;
+    BH_CLEANUP_FD int out = memfd_create("filter", MFD_CLOEXEC);
+    if (out < 0)
+        return bh_fail(fail, errno, "store the system call filter");
+    p.len = 0;
+    p.too_far = false;
+    build(&p);
+    if (p.too_far)
+        return bh_fail(fail, E2BIG, "build the system call filter");
+    if (bh_write_all(out, p.code, p.len * sizeof(struct sock_filter)) < 0)
+        return bh_fail(fail, errno, "store the system call filter");
+    return BH_TAKE_FD(out);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which ids boxes get. Root of the host maps a range; everybody else has one id, in a user namespace of our own where
+ * we do not have the right to mount without one. What works is found by doing it, never by looking at names.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "workers/launcher/launcher.h"
+
+static int write_proc(pid_t pid, const char *name, const char *text)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    BH_CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd >= 0 ? bh_write_all(fd, text, strlen(text)) : -1;
+}
+
+static int write_maps(pid_t pid, uint32_t inside, uint32_t outside, uint32_t count, bool deny_setgroups)
+{
+    char map[64];
+    (void)snprintf(map, sizeof(map), "%u %u %u\n", inside, outside, count);
+    if (deny_setgroups && write_proc(pid, "setgroups", "deny") < 0)
+        return -1;
+    return write_proc(pid, "uid_map", map) < 0 || write_proc(pid, "gid_map", map) < 0 ? -1 : 0;
+}
+
+static pid_t clone_into(uint64_t flags)
+{
+    struct clone_args args = {.flags = flags, .exit_signal = SIGCHLD};
+    return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static void end_child(pid_t pid)
+{
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
+/* A user namespace with one map, held by a descriptor. -1 with errno where the map is not allowed. */
+static int userns_with(uint32_t inside, uint32_t outside, uint32_t count)
+{
+    char path[64];
+    pid_t pid = clone_into(CLONE_NEWUSER);
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            (void)pause();
+    }
+    if (pid < 0)
+        return -1;
+    int fd = -1;
+    if (write_maps(pid, inside, outside, count, false) == 0) {
+        (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    int why = errno;
+    end_child(pid);
+    errno = why;
+    return fd;
+}
+
+/* Whether our ids are those of the host itself. */
+static bool in_first_user_namespace(void)
+{
+    char text[64] = "";
+    unsigned inside = 1, outside = 1, count = 0;
+    BH_CLEANUP_FD int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+        return false;
+    return sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 && outside == 0 &&
+           count == UINT32_MAX;
+}
+
+static int enter_range(struct bh_launcher *l)
+{
+    l->range_ns = userns_with(0, BH_RANGE_FIRST, BH_RANGE_COUNT);
+    if (l->range_ns < 0)
+        return -1;
+    l->agent_ns = userns_with(0, BH_RANGE_FIRST + BH_AGENT_UID, 1);
+    l->mode = BH_IDS_RANGE;
+    l->first_id = BH_RANGE_FIRST;
+    return 0;
+}
+
+static int enter_own_user_namespace(uid_t uid, gid_t gid, struct bh_fail *fail)
+{
+    char map[64];
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+        return bh_fail(fail, errno, "make a user namespace");
+    (void)snprintf(map, sizeof(map), "0 %u 1\n", (unsigned)uid);
+    if (write_proc(getpid(), "setgroups", "deny") < 0 || write_proc(getpid(), "uid_map", map) < 0)
+        return bh_fail(fail, errno, "map the own user id");
+    (void)snprintf(map, sizeof(map), "0 %u 1\n", (unsigned)gid);
+    if (write_proc(getpid(), "gid_map", map) < 0)
+        return bh_fail(fail, errno, "map the own group id");
+    return 0;
+}
+
+int bh_ids_enter(struct bh_launcher *l)
+{
+    uid_t uid = geteuid();
+    gid_t gid = getegid();
+    bool host_root = uid == 0 && in_first_user_namespace();
+    l->mode = BH_IDS_NONE;
+    l->range_ns = l->agent_ns = -1;
+    bool own_mounts = uid == 0 && unshare(CLONE_NEWNS) == 0;
+    if (own_mounts && enter_range(l) == 0)
+        return 0;
+    /* With one id, root of a box would be root of the host, who owns half of /proc and needs no capability for it. */
+    if (host_root)
+        return bh_fail(&l->fail, EPERM, "map a range of ids as root");
+    if ((!own_mounts || gid != 0) && enter_own_user_namespace(uid, gid, &l->fail) < 0)
+        return -1;
+    l->mode = BH_IDS_SINGLE;
+    l->first_id = uid;
+    l->mask_proc = uid == 0; /* `unshare -r` of the host's root looks like this too */
+    return 0;
+}
+
+static int run_try(const struct bh_launcher *l, int go, int (*fn)(const struct bh_launcher *l))
+{
+    char c;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (read(go, &c, 1) != 1)
+        return ECANCELED;
+    if (l->mode != BH_IDS_NONE && (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
+        return errno;
+    return fn(l) < 0 ? errno : 0;
+}
+
+static int map_try(const struct bh_launcher *l, pid_t pid)
+{
+    if (l->mode == BH_IDS_RANGE)
+        return write_maps(pid, 0, l->first_id, BH_RANGE_COUNT, false);
+    return l->mode == BH_IDS_SINGLE ? write_maps(pid, 0, 0, 1, true) : 0;
+}
+
+int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const struct bh_launcher *l))
+{
+    int go[2], status = 0;
+    if (pipe2(go, O_CLOEXEC) < 0)
+        return errno;
+    pid_t pid = clone_into(CLONE_NEWUSER | namespaces);
+    if (pid == 0) {
+        bh_close(go[1]);
+        _exit(run_try(l, go[0], fn));
+    }
+    int why = pid < 0 ? errno : 0;
+    if (pid > 0 && map_try(l, pid) < 0)
+        why = errno;
+    bh_close(go[0]);
+    if (pid > 0 && !why && write(go[1], "", 1) != 1)
+        why = errno;
+    bh_close(go[1]);
+    if (pid > 0 && waitpid(pid, &status, 0) == pid && !why)
+        why = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+    return why;
+}

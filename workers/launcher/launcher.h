@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bulkhead-launcher, inside: the one process that makes boxes. Single-threaded, started before the worker has threads,
+ * dies with the worker and takes everything that it made with it. It keeps no state of a box: once a shell has become
+ * one, the worker holds its socket and its pidfd, and the launcher only reaps it.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "workers/init/fail.h"
+
+struct bh_shell {
+    pid_t pid;
+    int pidfd, channel;
+    char start[24]; /* /proc's start time, for the pid file */
+};
+
+#define BH_POOL_SHELLS 2 /* made ahead; more are made when they are asked for */
+#define BH_TREES_MAX 8
+#define BH_SUBMOUNTS_MAX 4
+
+/* A directory of the host that boxes see. */
+struct bh_host_tree {
+    const char *name;                  /* "usr" */
+    bool may_overlay;                  /* where /usr is asked for writable */
+    char *submounts[BH_SUBMOUNTS_MAX]; /* mounts of the host below it, relative to "/" */
+    size_t n_submounts;
+};
+
+struct bh_launcher {
+    int worker, spawner, signals;
+    int home; /* of the state directory, in our mount namespace */
+    enum bh_id_mode mode;
+    uint32_t first_id;
+    bool mask_proc;
+    struct bh_fail fail;    /* why mode is NONE */
+    int range_ns, agent_ns; /* user namespaces for idmapped mounts, -1: none */
+    bool no_idmap;          /* the file system of the state directory cannot do it */
+    struct bh_host_tree trees[BH_TREES_MAX];
+    size_t n_trees;
+    int filter; /* memfd */
+    struct bh_shell pool[BH_POOL_SHELLS];
+    size_t pool_len, pool_asked;
+};
+
+/* ids.c: finds out how ids can be mapped, by doing it; enters namespaces of our own. */
+int bh_ids_enter(struct bh_launcher *l);
+/* Clones a child into new namespaces (CLONE_NEW*, with NEWUSER) with its ids mapped as those of boxes, runs fn in it as
+ * root of it and gives its errno (0: it went well). */
+int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const struct bh_launcher *l));
+
+/* tree.c: the small tree that is our root and that shells start from. */
+int bh_tree_enter(struct bh_launcher *l, const char *home);
+
+/* filter.c: a memfd with the program; -1 and fail. */
+int bh_filter_make(struct bh_fail *fail);
+
+/* pool.c */
+int bh_pool_start(struct bh_launcher *l, int init_fd);
+void bh_pool_refill(struct bh_launcher *l);
+/* What the process that makes shells has said. -1: it is gone. */
+int bh_pool_on_spawner(struct bh_launcher *l);
+/* A shell that is the caller's. Blocks for a clone where none is ready. */
+int bh_pool_take(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fail);
+void bh_shell_close(struct bh_shell *s);
+
+/* create.c: from a request to an order to a shell; the answer is sent. */
+void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fds, size_t nfds);
+
+/* probe.c */
+void bh_probe(struct bh_launcher *l);

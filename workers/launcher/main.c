@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bulkhead-launcher HOME INIT PARENT: started by the worker (box/start.c) with the socket to it as descriptor 3, and
+ * perhaps one to be kept open as 4. What cannot be had is not the end of it: it says so in its hello, so that `doctor`
+ * can ask for more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/units.h"
+#include "workers/launcher/launcher.h"
+
+#define WORKER 3
+#define KEPT 4
+
+/* Before anything else: from here on we do not outlive the worker. */
+static void be_mortal(const char *parent)
+{
+    int64_t pid;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (bh_parse_int(parent, &pid) != 0 || getppid() != (pid_t)pid)
+        _exit(1);
+}
+
+static void set_up_process(void)
+{
+    struct rlimit files;
+    sigset_t all;
+    (void)close_range(KEPT + 1, ~0U, 0);
+    if (fcntl(KEPT, F_GETFD) >= 0)
+        (void)bh_fd_set_cloexec(KEPT, true);
+    (void)bh_fd_set_cloexec(WORKER, true);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    umask(022);
+    sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, NULL);
+}
+
+static int set_up_boxes(struct bh_launcher *l, const char *home, int init_fd)
+{
+    l->filter = bh_filter_make(&l->fail);
+    if (l->filter < 0 || bh_ids_enter(l) < 0 || bh_tree_enter(l, home) < 0)
+        return -1;
+    (void)prctl(PR_SET_DUMPABLE, 0); /* not earlier: our own maps had to be written */
+    return bh_pool_start(l, init_fd);
+}
+
+static void say_hello(const struct bh_launcher *l)
+{
+    struct bh_msg_hello msg = {.kind = BH_MSG_HELLO, .version = BH_PROTO_VERSION, .mode = l->mode};
+    msg.first_id = l->first_id;
+    msg.pid = getpid();
+    msg.error = l->fail.error;
+    bh_step_set(msg.step, l->fail.step);
+    if (bh_msg_send(l->worker, &msg, sizeof(msg), NULL, 0) < 0)
+        _exit(1);
+}
+
+static void on_worker(struct bh_launcher *l)
+{
+    static char msg[BH_PROTO_MAX] __attribute__((aligned(8)));
+    int fds[BH_MSG_MAX_FDS];
+    size_t nfds;
+    ssize_t n = bh_msg_recv(l->worker, msg, sizeof(msg), fds, &nfds);
+    if (n <= 0)
+        _exit(0); /* the boxes die with us */
+    uint32_t kind = (size_t)n >= sizeof(kind) ? *(const uint32_t *)(const void *)msg : 0;
+    if (kind == BH_MSG_HELLO)
+        say_hello(l);
+    else if (kind == BH_MSG_CREATE)
+        bh_create(l, msg, (size_t)n, fds, nfds);
+    else if (kind == BH_MSG_PROBE)
+        bh_probe(l);
+    for (size_t i = 0; i < nfds; i++)
+        bh_close(fds[i]);
+}
+
+/* Boxes and shells are watched by whoever holds their pidfd; here they are only taken off the process table. */
+static void on_signal(const struct bh_launcher *l)
+{
+    struct signalfd_siginfo info;
+    (void)!read(l->signals, &info, sizeof(info));
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+}
+
+static void serve(struct bh_launcher *l)
+{
+    for (;;) {
+        struct pollfd polled[] = {
+            {.fd = l->worker, .events = POLLIN},
+            {.fd = l->signals, .events = POLLIN},
+            {.fd = l->spawner, .events = POLLIN},
+        };
+        if (poll(polled, BH_ARRAY_LEN(polled), -1) < 0 && errno != EINTR)
+            _exit(1);
+        if (polled[1].revents)
+            on_signal(l);
+        if (polled[2].revents)
+            (void)bh_pool_on_spawner(l);
+        if (polled[0].revents)
+            on_worker(l);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct bh_launcher l = {.worker = WORKER, .spawner = -1, .home = -1, .filter = -1};
+    struct stat st;
+    if (argc != 4 || fstat(WORKER, &st) < 0 || !S_ISSOCK(st.st_mode)) {
+        fputs("bulkhead-launcher: started by bulkhead only\n", stderr);
+        return 2;
+    }
+    be_mortal(argv[3]);
+    set_up_process();
+    l.home = open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int init_fd = open(argv[2], O_RDONLY | O_CLOEXEC);
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    l.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (init_fd < 0)
+        (void)bh_fail(&l.fail, errno, "open '%s'", argv[2]);
+    else if (set_up_boxes(&l, argv[1], init_fd) == 0)
+        l.fail = (struct bh_fail){0};
+    if (l.fail.error)
+        l.mode = BH_IDS_NONE;
+    bh_close(init_fd);
+    bh_pool_refill(&l);
+    serve(&l);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shells made ahead, and the process that makes them. A namespace of the network alone costs half a millisecond: with a
+ * shell ready that is not on the way of whoever asks for a box. A shell is used once and knows nothing until then.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "workers/launcher/launcher.h"
+
+void bh_shell_close(struct bh_shell *s)
+{
+    bh_close(s->pidfd);
+    bh_close(s->channel);
+}
+
+static void exec_init(int init_fd, int socket)
+{
+    char *argv[] = {(char[]){"bulkhead-init"}, NULL}, *envp[] = {NULL};
+    sigset_t none;
+    sigemptyset(&none);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 3 && null >= 0; i++)
+        (void)dup2(null, i);
+    /* dup2 of a descriptor onto itself would leave it to be closed by the exec. */
+    if (socket == 3 ? bh_fd_set_cloexec(3, false) == 0 : dup2(socket, 3) == 3)
+        (void)fexecve(init_fd, argv, envp);
+    _exit(errno);
+}
+
+int bh_pool_start(struct bh_launcher *l, int init_fd)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return bh_fail(&l->fail, errno, "make a socket");
+    pid_t pid = fork();
+    if (pid == 0)
+        exec_init(init_fd, pair[1]);
+    bh_close(pair[1]);
+    if (pid < 0) {
+        bh_close(pair[0]);
+        return bh_fail(&l->fail, errno, "fork");
+    }
+    l->spawner = pair[0];
+    struct bh_msg_setup msg = {
+        .kind = BH_MSG_SETUP, .mode = l->mode, .first_id = l->first_id, .mask_proc = l->mask_proc};
+    if (bh_msg_send(l->spawner, &msg, sizeof(msg), &l->filter, 1) < 0)
+        return bh_fail(&l->fail, errno, "start bulkhead-init");
+    return 0;
+}
+
+static int ask(struct bh_launcher *l)
+{
+    struct bh_msg_spawn msg = {.kind = BH_MSG_SPAWN};
+    if (bh_msg_send(l->spawner, &msg, sizeof(msg), NULL, 0) < 0)
+        return -1;
+    l->pool_asked++;
+    return 0;
+}
+
+void bh_pool_refill(struct bh_launcher *l)
+{
+    while (l->spawner >= 0 && l->pool_len + l->pool_asked < BH_POOL_SHELLS) {
+        if (ask(l) < 0)
+            return;
+    }
+}
+
+/* The 22nd field; the second is in parentheses and may hold anything. */
+static int read_start(pid_t pid, char start[static 24])
+{
+    char path[64], text[1024];
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (n <= 0)
+        return -1;
+    text[n] = '\0';
+    char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (!at)
+        return -1;
+    size_t len = strspn(at + 1, "0123456789");
+    if (len == 0 || len >= 24)
+        return -1;
+    memcpy(start, at + 1, len);
+    start[len] = '\0';
+    return 0;
+}
+
+static int receive(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fail)
+{
+    struct bh_msg_shell msg;
+    int fds[BH_MSG_MAX_FDS];
+    size_t nfds;
+    ssize_t n = bh_msg_recv(l->spawner, &msg, sizeof(msg), fds, &nfds);
+    if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SHELL || (!msg.error && nfds != 2)) {
+        bh_close(l->spawner);
+        l->spawner = -1;
+        l->pool_asked = 0;
+        return bh_fail(fail, EPIPE, "bulkhead-init has ended");
+    }
+    l->pool_asked--;
+    if (msg.error) {
+        msg.step[BH_STEP_MAX - 1] = '\0';
+        return bh_fail(fail, msg.error, "%s", msg.step);
+    }
+    *ret = (struct bh_shell){.pid = msg.pid, .pidfd = fds[0], .channel = fds[1]};
+    if (read_start(msg.pid, ret->start) < 0) {
+        bh_shell_close(ret);
+        return bh_fail(fail, EIO, "read the start time of a shell");
+    }
+    return 0;
+}
+
+int bh_pool_on_spawner(struct bh_launcher *l)
+{
+    struct bh_fail ignored; /* whoever needs a shell meets the reason again */
+    struct bh_shell shell;
+    if (receive(l, &shell, &ignored) == 0)
+        l->pool[l->pool_len++] = shell;
+    return l->spawner >= 0 ? 0 : -1;
+}
+
+static bool is_dead(const struct bh_shell *s)
+{
+    return syscall(SYS_pidfd_send_signal, s->pidfd, 0, NULL, 0) < 0;
+}
+
+int bh_pool_take(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fail)
+{
+    while (l->pool_len > 0) {
+        *ret = l->pool[--l->pool_len];
+        if (!is_dead(ret))
+            return 0;
+        bh_shell_close(ret);
+    }
+    if (l->spawner < 0)
+        return bh_fail(fail, EPIPE, "bulkhead-init has ended");
+    if (l->pool_asked == 0 && ask(l) < 0)
+        return bh_fail(fail, errno, "ask for a shell");
+    return receive(l, ret, fail);
+}
