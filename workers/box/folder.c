@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "workers/box/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "workers/rootfs/layers.h"
+
+static int open_dir(const char *run_dir, const char *name, struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *path = bh_path_join(run_dir, name);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd >= 0 ? fd : bh_err_set(err, errno == ENOENT ? BH_E_NOT_FOUND : BH_E_IO, errno, "cannot open '%s'", path);
+}
+
+/* A directory whose inside is the box's. */
+static int make_dir(int dirfd, const char *name, mode_t mode, const struct bh_box_owner *owner)
+{
+    if (mkdirat(dirfd, name, 0700) < 0 || fchmodat(dirfd, name, mode, 0) < 0)
+        return -1;
+    if (owner->mode != BH_IDS_RANGE)
+        return 0;
+    return fchownat(dirfd, name, owner->first_id, owner->first_id, AT_SYMLINK_NOFOLLOW);
+}
+
+static int fill(int box, const struct bh_box_owner *owner, bool writable_usr)
+{
+    static const char *const dirs[] = {"work", "upper", "work/root", "upper/root"};
+    static const char *const trees[] = {"work/usr", "upper/usr", "work/opt", "upper/opt"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(dirs); i++) {
+        if (make_dir(box, dirs[i], 0755, owner) < 0)
+            return -1;
+    }
+    for (size_t i = 0; writable_usr && i < BH_ARRAY_LEN(trees); i++) {
+        if (make_dir(box, trees[i], 0755, owner) < 0)
+            return -1;
+    }
+    return mkdirat(box, "deliver", 0755) < 0 ? -1 : fchmodat(box, "deliver", 0755, 0); /* ours */
+}
+
+/* Root of a box must be able to go through, though not to list: the folders above are closed to it anyway. */
+static int open_layers_to(const char *run_dir, const struct bh_box_owner *owner)
+{
+    BH_CLEANUP_FREE char *path = bh_path_join(run_dir, "layers");
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return -1;
+    return owner->mode == BH_IDS_RANGE ? chmod(path, 0711) : 0;
+}
+
+/*
+ * The folders of boxes have nothing to do with each other, which ext4 wants to be told: it then spreads them over the
+ * disk instead of searching one place for inodes, and that search is slow where many were just freed.
+ */
+static void spread(int boxes)
+{
+    int flags;
+    if (ioctl(boxes, FS_IOC_GETFLAGS, &flags) < 0)
+        return;
+    flags |= FS_TOPDIR_FL;
+    (void)ioctl(boxes, FS_IOC_SETFLAGS, &flags); /* a hint: other file systems do not know it */
+}
+
+static int make_boxes(const char *run_dir)
+{
+    BH_CLEANUP_FREE char *path = bh_path_join(run_dir, "boxes");
+    struct stat st;
+    if (lstat(path, &st) == 0 && st.st_nlink > 2) /* boxes have been made in it */
+        return 0;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return -1;
+    BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        spread(fd);
+    return fd >= 0 ? 0 : -1;
+}
+
+int bh_box_folder_make(const char *run_dir, const char *key, const struct bh_box_owner *owner, bool writable_usr,
+                       struct bh_err **err)
+{
+    if (make_boxes(run_dir) < 0)
+        return bh_err_set(err, BH_E_IO, errno, "cannot make '%s/boxes'", run_dir);
+    if (open_layers_to(run_dir, owner) < 0)
+        return bh_err_set(err, BH_E_IO, errno, "cannot prepare '%s/layers'", run_dir);
+    BH_CLEANUP_FD int boxes = open_dir(run_dir, "boxes", err);
+    if (boxes < 0)
+        return boxes;
+    if (make_dir(boxes, key, 0700, owner) < 0)
+        return bh_err_set(err, errno == EEXIST ? BH_E_EXISTS : BH_E_IO, errno, "cannot make the folder of box '%s'",
+                          key);
+    BH_CLEANUP_FD int box = openat(boxes, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (box >= 0 && fill(box, owner, writable_usr) == 0)
+        return 0;
+    int rc = bh_err_set(err, BH_E_IO, errno, "cannot make the folder of box '%s'", key);
+    (void)bh_rmtree_at(boxes, key);
+    return rc;
+}
+
+int bh_box_folder_rename(const char *run_dir, const char *key, const char *new_key)
+{
+    BH_CLEANUP_FREE char *from = bh_asprintf("%s/boxes/%s", run_dir, key);
+    BH_CLEANUP_FREE char *to = bh_asprintf("%s/boxes/%s", run_dir, new_key);
+    return rename(from, to);
+}
+
+static int remove_parts(int boxes, const char *key)
+{
+    static const char *const parts[] = {"pid", "deliver", "work"}; /* work last: it is the mark of a live box */
+    int rc = 0;
+    BH_CLEANUP_FD int box = openat(boxes, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (box < 0)
+        return errno == ENOENT ? 0 : -1;
+    for (size_t i = 0; i < BH_ARRAY_LEN(parts) && rc == 0; i++)
+        rc = bh_rmtree_at(box, parts[i]);
+    return rc;
+}
+
+int bh_box_folder_remove(const char *run_dir, const char *key, bool keep, struct bh_err **err)
+{
+    BH_CLEANUP_FD int boxes = open_dir(run_dir, "boxes", err);
+    if (boxes < 0)
+        return boxes;
+    if ((keep ? remove_parts(boxes, key) : bh_rmtree_at(boxes, key)) < 0)
+        return bh_err_set(err, BH_E_IO, errno, "cannot remove the folder of box '%s'", key);
+    return 0;
+}
+
+int bh_box_folder_freeze(const char *run_dir, const char *key, const char *layer, const char *below,
+                         struct bh_err **err)
+{
+    BH_CLEANUP_FD int boxes = open_dir(run_dir, "boxes", err);
+    if (boxes < 0)
+        return boxes;
+    BH_CLEANUP_FD int layers = open_dir(run_dir, "layers", err);
+    if (layers < 0)
+        return layers;
+    BH_CLEANUP_FREE char *upper = bh_asprintf("%s/upper", key);
+    int rc = bh_layer_freeze(boxes, upper, layers, layer, below, err);
+    if (bh_rmtree_at(boxes, key) < 0 && rc == 0)
+        rc = bh_err_set(err, BH_E_IO, errno, "cannot remove the folder of box '%s'", key);
+    return rc;
+}

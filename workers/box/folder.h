@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The folder of a box on disk, runs/RUN/boxes/KEY:
+ *
+ *   work/     overlay's; made first and removed last: a folder without it is a kept box
+ *   upper/    root/ and, in a box with a writable /usr, usr/ and opt/
+ *   deliver/  what the worker links for the box
+ *   pid       "PID START" of its init, written by the launcher
+ *
+ * All calls block on the disk. Those that can take long run on a helper thread.
+ */
+#pragma once
+
+#include "workers/box/proto.h"
+
+#include "base/err.h"
+
+/* Whose files they are. */
+struct bh_box_owner {
+    enum bh_id_mode mode;
+    uint32_t first_id; /* of a range */
+};
+
+/* EXISTS where there is one already. */
+int bh_box_folder_make(const char *run_dir, const char *key, const struct bh_box_owner *owner, bool writable_usr,
+                       struct bh_err **err) BH_MUST_CHECK;
+/* keep: all but upper/ is removed. A missing folder is fine. */
+int bh_box_folder_remove(const char *run_dir, const char *key, bool keep, struct bh_err **err) BH_MUST_CHECK;
+/* Another name for it; names that begin with BH_BOX_GONE wait for their removal. 0, or -1 with errno. */
+#define BH_BOX_GONE ".gone-"
+int bh_box_folder_rename(const char *run_dir, const char *key, const char *new_key);
+/* upper/ becomes layers/LAYER above `below` (NULL: the base), durably; the folder is removed. The box is dead. */
+int bh_box_folder_freeze(const char *run_dir, const char *key, const char *layer, const char *below,
+                         struct bh_err **err) BH_MUST_CHECK;

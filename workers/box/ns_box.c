@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A box, from its making to its end (the states: ns_priv.h). Two things make it alive: the launcher's answer with the
+ * pidfd, and the init's READY on the box's own socket; they come in any order. One thing makes it dead: its pidfd,
+ * which is readable when the last process of its pid namespace is gone.
+ */
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "workers/box/ns_priv.h"
+#include "workers/rootfs/layers.h"
+
+static void free_box(struct bh_box *box)
+{
+    bh_ns_talk_stop(box);
+    if (box->pidfd_event)
+        event_free(box->pidfd_event);
+    if (box->soon)
+        event_free(box->soon);
+    if (box->drop_soon)
+        event_free(box->drop_soon);
+    bh_close(box->pidfd);
+    bh_list_remove(&box->link);
+    for (size_t i = 0; i < box->n_layers; i++)
+        bh_free(box->layers[i]);
+    bh_free(box->layers);
+    bh_free(box->layer);
+    bh_free(box->run_dir);
+    bh_free(box->key);
+    bh_err_free(box->why);
+    box->magic = 0;
+    bh_free(box);
+}
+
+static void send_kill(const struct bh_box *box)
+{
+    if (box->pidfd >= 0)
+        (void)syscall(SYS_pidfd_send_signal, box->pidfd, SIGKILL, NULL, 0);
+}
+
+/* --- the end: dead, then the folder, then the answer --- */
+
+struct folder_job {
+    char *run_dir, *key, *layer, *below;
+    enum box_ending ending;
+    int rc;
+    struct bh_err *err;
+};
+
+static void free_folder_job(void *data)
+{
+    struct folder_job *job = data;
+    bh_free(job->run_dir);
+    bh_free(job->key);
+    bh_free(job->layer);
+    bh_free(job->below);
+    bh_err_free(job->err);
+    bh_free(job);
+}
+
+static void run_folder_job(void *data)
+{
+    struct folder_job *job = data;
+    if (job->ending == END_FREEZE)
+        job->rc = bh_box_folder_freeze(job->run_dir, job->key, job->layer, job->below, &job->err);
+    else
+        job->rc = bh_box_folder_remove(job->run_dir, job->key, job->ending == END_KEEP, &job->err);
+}
+
+static struct folder_job *folder_job_of(const struct bh_box *box)
+{
+    struct folder_job *job = bh_alloc(sizeof(*job));
+    *job = (struct folder_job){
+        .run_dir = bh_strdup(box->run_dir),
+        .key = bh_strdup(box->key),
+        .layer = bh_strdup(box->layer),
+        .below = bh_strdup(box->n_layers > 0 ? box->layers[0] : NULL),
+        .ending = box->ending,
+    };
+    return job;
+}
+
+/* The box is freed before its owner is told: nothing that the owner does then can find it. */
+static void answer_end(struct bh_box *box, int code, const struct bh_err *err)
+{
+    struct bh_box gone = *box;
+    struct bh_err *why = box->ending == END_FAILED ? BH_TAKE(box->why) : NULL;
+    bh_ns_talk_drop(box);
+    free_box(box);
+    if (gone.ending == END_FAILED)
+        gone.created(gone.arg, NULL, -(int)bh_err_code(why), why);
+    else if (gone.done)
+        gone.done(gone.done_arg, code, err);
+    bh_err_free(why);
+}
+
+static void folder_done(void *owner, void *data)
+{
+    const struct folder_job *job = data;
+    answer_end(owner, job->rc, job->err);
+}
+
+static const struct bh_job_ops folder_job_ops = {run_folder_job, folder_done, free_folder_job};
+
+/* Nobody waits for it. Jobs that the backend's end finds unrun are run by their disposal. */
+static void run_removal(void *data)
+{
+    struct folder_job *job = data;
+    if (job->key)
+        run_folder_job(data);
+    bh_free(BH_TAKE(job->key));
+}
+
+static void dispose_removal(void *data)
+{
+    run_removal(data);
+    free_folder_job(data);
+}
+
+static void removal_done(void *owner, void *data)
+{
+    (void)owner;
+    (void)data;
+}
+
+static const struct bh_job_ops removal_ops = {run_removal, removal_done, dispose_removal};
+
+/*
+ * A folder that is to go is only renamed while the owner waits: removing it takes as long as what the agents left, and
+ * the new name is one that nobody else uses and that reclaim removes.
+ */
+static int set_aside(struct bh_box *box)
+{
+    BH_CLEANUP_FREE char *gone = bh_asprintf(BH_BOX_GONE "%s-%llu", box->key, (unsigned long long)box->id);
+    if (bh_box_folder_rename(box->run_dir, box->key, gone) < 0)
+        return -1;
+    struct folder_job *job = folder_job_of(box);
+    bh_free(job->key);
+    job->key = BH_TAKE(gone);
+    (void)bh_helper_submit(box->ns->helper, &removal_ops, NULL, job);
+    return 0;
+}
+
+static void start_folder_job(struct bh_box *box)
+{
+    bool goes = box->ending == END_REMOVE || box->ending == END_FAILED;
+    if (!box->folder_made || (goes && set_aside(box) == 0))
+        answer_end(box, 0, NULL);
+    else
+        box->job = bh_helper_submit(box->ns->helper, &folder_job_ops, box, folder_job_of(box));
+}
+
+static void on_soon(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    start_folder_job(arg);
+}
+
+/* ENDING and nothing to wait for: go on from the loop, never from inside the caller's call. */
+static void go_on_soon(struct bh_box *box)
+{
+    box->soon = event_new(box->ns->loop, -1, 0, on_soon, box);
+    BH_ASSERT(box->soon);
+    event_active(box->soon, 0, 0);
+}
+
+/* --- death --- */
+
+static void lose(struct bh_box *box)
+{
+    box->state = BOX_LOST;
+    bh_ns_talk_drop(box);
+    box->on_lost(box->arg);
+}
+
+static void on_dead(evutil_socket_t fd, short what, void *arg)
+{
+    struct bh_box *box = arg;
+    struct bh_err *why = NULL;
+    (void)fd;
+    (void)what;
+    (void)event_del(box->pidfd_event);
+    box->dead = true;
+    bh_ns_talk_stop(box);
+    switch (box->state) {
+    case BOX_MAKING:
+        (void)bh_err_set(&why, BH_E_HOST, 0, "box '%s' died while it was made", box->key);
+        bh_ns_box_failed(box, why);
+        break;
+    case BOX_ALIVE:
+        lose(box);
+        break;
+    case BOX_ENDING:
+        start_folder_job(box);
+        break;
+    case BOX_LOST:
+        break;
+    }
+}
+
+static void begin_end(struct bh_box *box, enum box_ending ending)
+{
+    box->state = BOX_ENDING;
+    box->ending = ending;
+    bh_ns_talk_stop(box);
+    if (!box->dead && box->pidfd >= 0)
+        send_kill(box);
+    else if (!box->asked)
+        go_on_soon(box);
+}
+
+void bh_ns_box_end(struct bh_box *box, enum box_ending ending, bh_box_done_fn fn, void *arg)
+{
+    BH_ASSERT(box->magic == NS_BOX_MAGIC && (box->state == BOX_ALIVE || box->state == BOX_LOST));
+    box->done = fn;
+    box->done_arg = arg;
+    begin_end(box, ending);
+}
+
+/* Of a box that is being made the launcher says why it is not, or its pidfd says that it died. */
+void bh_ns_box_distrust(struct bh_box *box)
+{
+    bh_ns_talk_stop(box);
+    send_kill(box);
+}
+
+/* --- being made --- */
+
+void bh_ns_box_failed(struct bh_box *box, struct bh_err *why)
+{
+    if (box->state != BOX_MAKING) {
+        bh_err_free(why);
+        return;
+    }
+    box->why = why;
+    begin_end(box, END_FAILED);
+}
+
+static void maybe_alive(struct bh_box *box)
+{
+    if (box->state != BOX_MAKING || !box->ready || box->pidfd < 0)
+        return;
+    box->state = BOX_ALIVE;
+    box->created(box->arg, box, 0, NULL);
+}
+
+void bh_ns_box_ready(struct bh_box *box)
+{
+    box->ready = true;
+    maybe_alive(box);
+}
+
+static void not_made(struct bh_box *box, struct bh_err *why)
+{
+    if (box->state == BOX_ENDING) { /* by its own word already */
+        bh_err_free(why);
+        go_on_soon(box);
+        return;
+    }
+    if (!why)
+        (void)bh_err_set(&why, BH_E_HOST, 0, "cannot make box '%s': the launcher has ended", box->key);
+    bh_ns_box_failed(box, why);
+}
+
+void bh_ns_box_answered(struct bh_box *box, int pidfd, struct bh_err *why)
+{
+    if (!box->asked) { /* said twice */
+        bh_close(pidfd);
+        bh_err_free(why);
+        return;
+    }
+    box->asked = false;
+    box->pidfd = pidfd;
+    if (pidfd < 0) {
+        not_made(box, why);
+        return;
+    }
+    box->pidfd_event = event_new(box->ns->loop, pidfd, EV_READ | EV_PERSIST, on_dead, box);
+    BH_ASSERT(box->pidfd_event && event_add(box->pidfd_event, NULL) == 0);
+    if (box->state == BOX_ENDING || box->control < 0)
+        send_kill(box);
+    else
+        maybe_alive(box);
+}
+
+/* "runs/RUN" of an absolute path below home. */
+static const char *below_home(const struct ns *ns, const char *run_dir)
+{
+    size_t len = strlen(ns->home);
+    if (strncmp(run_dir, ns->home, len) != 0 || run_dir[len] != '/')
+        return NULL;
+    while (run_dir[len] == '/')
+        len++;
+    return run_dir + len;
+}
+
+static int read_layers(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)
+{
+    struct bh_layer_chain chain = {0};
+    BH_CLEANUP_FREE char *path = bh_asprintf("%s/layers", spec->run_dir);
+    size_t cap = 0;
+    if (spec->n_layers == 0)
+        return 0;
+    BH_CLEANUP_FD int layers = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (layers < 0)
+        return bh_err_set(err, BH_E_IO, errno, "cannot open '%s'", path);
+    for (size_t i = 0; i + 1 < spec->n_layers; i++)
+        *BH_PUSH(box->layers, box->n_layers, cap) = bh_strdup(spec->layers[i]);
+    int rc = bh_layer_chain_read(layers, spec->layers[spec->n_layers - 1], &chain, err);
+    for (size_t i = 0; rc == 0 && i < chain.n; i++)
+        *BH_PUSH(box->layers, box->n_layers, cap) = BH_TAKE(chain.names[i]);
+    bh_layer_chain_fini(&chain);
+    return rc;
+}
+
+static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int their_end, struct bh_err **err)
+{
+    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+    struct bh_msg_create msg = {.kind = BH_MSG_CREATE, .id = box->id, .n_layers = (uint32_t)box->n_layers};
+    msg.flags = (spec->writable_usr ? BH_CREATE_WRITABLE_USR : 0) | (spec->shared ? BH_CREATE_SHARED : 0);
+    bh_buf_add(&out, &msg, sizeof(msg));
+    bh_pack_str(&out, below_home(box->ns, spec->run_dir));
+    bh_pack_str(&out, box->key);
+    bh_pack_str(&out, box->ns->base_name);
+    for (size_t i = 0; i < box->n_layers; i++)
+        bh_pack_str(&out, box->layers[i]);
+    if (bh_outbox_send(&box->ns->to_launcher, out.data, out.len, &their_end, 1) < 0)
+        return bh_err_set(err, BH_E_HOST, errno, "cannot speak to the launcher");
+    box->asked = true;
+    return 0;
+}
+
+static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)
+{
+    struct ns *ns = box->ns;
+    int pair[2];
+    if (ns->broken)
+        return bh_err_set(err, bh_err_code(ns->broken), 0, "%s", bh_err_message(ns->broken));
+    if (!bh_streq(spec->base, "host"))
+        return bh_err_set(err, BH_E_NOT_SUPPORTED, 0, "there is no base '%s'", spec->base);
+    if (!below_home(ns, spec->run_dir))
+        return bh_err_set(err, BH_E_INTERNAL, 0, "the run's folder '%s' is not below '%s'", spec->run_dir, ns->home);
+    int rc = read_layers(box, spec, err);
+    if (rc == 0)
+        rc = bh_box_folder_make(spec->run_dir, spec->key, &ns->owner, spec->writable_usr, err);
+    if (rc != 0)
+        return rc;
+    box->folder_made = true;
+    rc = bh_seqpacket_pair(pair, err);
+    if (rc != 0)
+        return rc;
+    box->control = pair[0];
+    BH_CLEANUP_FD int theirs = pair[1];
+    if (bh_ns_talk_start(box) < 0)
+        return bh_err_set(err, BH_E_HOST, errno, "cannot watch box '%s'", spec->key);
+    return ask_launcher(box, spec, theirs, err);
+}
+
+void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,
+                      void (*on_lost)(void *arg))
+{
+    struct bh_err *err = NULL;
+    struct bh_box *box = bh_alloc(sizeof(*box));
+    *box = (struct bh_box){
+        .head.boxes = &ns->base,
+        .magic = NS_BOX_MAGIC,
+        .ns = ns,
+        .id = ++ns->last_id,
+        .run_dir = bh_strdup(spec->run_dir),
+        .key = bh_strdup(spec->key),
+        .shared = spec->shared,
+        .control = -1,
+        .pidfd = -1,
+        .created = fn,
+        .on_lost = on_lost,
+        .arg = arg,
+    };
+    bh_list_init(&box->link);
+    bh_list_append(&ns->boxes, &box->link);
+    bh_list_init(&box->execs);
+    bh_list_init(&box->asks);
+    if (start(box, spec, &err) != 0)
+        bh_ns_box_failed(box, err);
+}
+
+/* --- close --- */
+
+static void wait_dead(const struct bh_box *box)
+{
+    struct pollfd polled = {.fd = box->pidfd, .events = POLLIN};
+    send_kill(box);
+    while (poll(&polled, 1, -1) < 0 && errno == EINTR)
+        ;
+}
+
+void bh_ns_box_finish_now(struct bh_box *box)
+{
+    struct bh_err *err = NULL;
+    int rc = 0;
+    if (!box->dead && box->pidfd >= 0)
+        wait_dead(box);
+    bh_ns_talk_drop(box);
+    if (box->state == BOX_MAKING) {
+        (void)bh_err_set(&box->why, BH_E_INTERRUPTED, 0, "box '%s' was given up", box->key);
+        box->ending = END_FAILED;
+    } else if (box->state != BOX_ENDING) {
+        box->ending = END_REMOVE;
+    }
+    if (box->folder_made) {
+        struct folder_job *job = folder_job_of(box);
+        run_folder_job(job);
+        rc = job->rc;
+        err = BH_TAKE(job->err);
+        free_folder_job(job);
+    }
+    answer_end(box, rc, err);
+    bh_err_free(err);
+}

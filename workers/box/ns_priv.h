@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ns backend, inside. ns.c: the backend and the launcher's answers; ns_box.c: a box from its making to its end;
+ * ns_talk.c: what is said to a live box and what it says.
+ */
+#pragma once
+
+#include "base/list.h"
+#include "workers/box/box.h"
+#include "workers/box/folder.h"
+#include "workers/box/outbox.h"
+#include "workers/helper.h"
+
+struct event;
+
+#define NS_MAGIC 0x6e736261u
+#define NS_BOX_MAGIC 0x6e736262u
+#define NS_EXEC_MAGIC 0x6e736263u
+
+struct ns {
+    struct bh_boxes base;
+    unsigned magic;
+    struct event_base *loop;
+    int launcher; /* -1: it is gone */
+    int launcher_pidfd;
+    struct event *launcher_event;
+    struct bh_outbox to_launcher;
+    char *home, *base_name;
+    struct bh_box_owner owner;
+    struct bh_err *broken; /* why no box can be made */
+    struct bh_helper *helper;
+    struct bh_list boxes;
+    uint64_t last_id;
+};
+
+/*
+ *   MAKING --pidfd and READY--> ALIVE --died--> LOST
+ *      |                          |              |
+ *      +--failed--> ENDING <------+--------------+    by bh_ns_box_end; then dead, folder done, freed
+ */
+enum box_state { BOX_MAKING, BOX_ALIVE, BOX_LOST, BOX_ENDING };
+enum box_ending { END_REMOVE, END_KEEP, END_FREEZE, END_FAILED };
+
+struct bh_box {
+    struct bh_box_head head;
+    unsigned magic;
+    struct bh_list link; /* of the backend */
+    struct ns *ns;
+    uint64_t id;
+    enum box_state state;
+    char *run_dir, *key;
+    char **layers;
+    size_t n_layers;
+    bool shared, folder_made, ready, dead;
+    bool asked; /* the launcher has not answered yet: there may be a process that we do not know */
+    int control, pidfd;
+    struct event *control_event, *pidfd_event;
+    struct bh_outbox to_box;
+    struct bh_list execs, asks;
+
+    bh_box_created_fn created;
+    void (*on_lost)(void *arg);
+    void *arg;
+    struct bh_err *why; /* of END_FAILED */
+
+    enum box_ending ending;
+    char *layer;
+    bh_box_done_fn done;
+    void *done_arg;
+    struct bh_job *job;
+    struct event *soon;      /* the next step of a box that waits for nothing */
+    struct event *drop_soon; /* answers to calls on a box that is gone */
+};
+
+struct bh_exec {
+    struct bh_box_head head;
+    unsigned magic;
+    struct bh_list link;
+    struct bh_box *box;
+    uint64_t id;
+    int refused; /* errno where the request could not be made */
+    bh_exec_done_fn fn;
+    void *arg;
+};
+
+/* BARRIER or OPEN that waits for an answer. */
+struct ns_ask {
+    struct bh_list link;
+    uint64_t id;
+    bh_box_done_fn done;
+    bh_box_opened_fn opened;
+    void *arg;
+};
+
+/* ns_box.c */
+void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,
+                      void (*on_lost)(void *arg));
+/* The launcher's answer: a pidfd, or -1 and why there is none (NULL: it is gone). Takes both. */
+void bh_ns_box_answered(struct bh_box *box, int pidfd, struct bh_err *why);
+void bh_ns_box_failed(struct bh_box *box, struct bh_err *why); /* takes it; the first reason stays */
+void bh_ns_box_ready(struct bh_box *box);
+/* It has said nonsense, or its socket broke: killed, and lost. */
+void bh_ns_box_distrust(struct bh_box *box);
+void bh_ns_box_end(struct bh_box *box, enum box_ending ending, bh_box_done_fn fn, void *arg);
+/* For close: everything of it is over when it returns, callbacks included. */
+void bh_ns_box_finish_now(struct bh_box *box);
+
+/* ns_talk.c */
+int bh_ns_talk_start(struct bh_box *box);
+void bh_ns_talk_stop(struct bh_box *box);
+/* Ends whatever is open: execs with BOX_LOST, asks with an error. */
+void bh_ns_talk_drop(struct bh_box *box);
+struct bh_exec *bh_ns_exec(struct bh_box *box, const struct bh_exec_spec *spec, bh_exec_done_fn fn, void *arg);
+void bh_ns_kill(struct bh_exec *exec, int sig);
+void bh_ns_barrier(struct bh_box *box, bh_box_done_fn fn, void *arg);
+void bh_ns_open_output(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn, void *arg);

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The conversation with a box's init. What comes from there is judged before it is looked at (bh_report_valid), must
+ * answer something that was asked, and otherwise ends the box: an init that errs once is not believed again.
+ */
+#include <event2/event.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "workers/box/ns_priv.h"
+
+#define EXEC(it) BH_CONTAINER(it, struct bh_exec, link)
+#define ASK(it) BH_CONTAINER(it, struct ns_ask, link)
+#define INLINE_MAX 32768 /* a larger request goes into a memfd */
+
+/* --- what a box says --- */
+
+static void finish_exec(struct bh_exec *exec, const struct bh_exec_result *result)
+{
+    struct bh_exec gone = *exec;
+    bh_list_remove(&exec->link);
+    exec->magic = 0;
+    bh_free(exec);
+    gone.fn(gone.arg, result);
+}
+
+static bool on_ended(struct bh_box *box, const struct bh_msg_report *r)
+{
+    struct bh_exec_result result = {
+        .end = (enum bh_exec_end)r->end,
+        .status = r->status,
+        .step = r->end == BH_EXEC_NOT_STARTED ? r->step : NULL,
+        .cpu_ms = r->cpu_ms,
+        .max_rss_bytes = r->max_rss_bytes,
+    };
+    BH_LIST_FOREACH (it, tmp, &box->execs) {
+        if (EXEC(it)->id != r->id)
+            continue;
+        finish_exec(EXEC(it), &result);
+        return true;
+    }
+    return false;
+}
+
+static void finish_ask(struct ns_ask *ask, int error, int fd, const char *what)
+{
+    struct ns_ask gone = *ask;
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    bh_list_remove(&ask->link);
+    bh_free(ask);
+    if (gone.opened) {
+        gone.opened(gone.arg, error ? -1 : fd, error);
+        return;
+    }
+    int rc = error == 0 ? 0 : bh_err_set(&err, error == EBUSY ? BH_E_BUSY : BH_E_HOST, error, "%s", what);
+    gone.done(gone.arg, rc, err);
+}
+
+/* An output is only ever read; a descriptor that can write is not what was asked for. */
+static bool readable_only(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY;
+}
+
+/* Takes fd where it returns true. */
+static bool on_answer(struct bh_box *box, const struct bh_msg_report *r, int fd)
+{
+    if (fd >= 0 && !readable_only(fd))
+        return false;
+    BH_LIST_FOREACH (it, tmp, &box->asks) {
+        struct ns_ask *ask = ASK(it);
+        if (ask->id != r->id || (ask->opened != NULL) != (r->kind == BH_MSG_OPENED))
+            continue;
+        finish_ask(ask, r->status, fd, "the box could not be made quiet");
+        return true;
+    }
+    return false;
+}
+
+static struct bh_err *why_failed(const struct bh_box *box, const struct bh_msg_report *r)
+{
+    struct bh_err *why = NULL;
+    bool full = r->status == ENOSPC || r->status == EDQUOT;
+    (void)bh_err_set(&why, full ? BH_E_IO : BH_E_HOST, r->status, "cannot make box '%s': cannot %s", box->key, r->step);
+    return why;
+}
+
+/* False: the box is not to be believed. The box may be gone afterwards. */
+static bool on_report(struct bh_box *box, const struct bh_msg_report *r, int *fd)
+{
+    bool making = box->state == BOX_MAKING && !box->ready;
+    switch (r->kind) {
+    case BH_MSG_READY:
+        if (making)
+            bh_ns_box_ready(box);
+        return making;
+    case BH_MSG_FAILED:
+        if (making)
+            bh_ns_box_failed(box, why_failed(box, r));
+        return making;
+    case BH_MSG_ENDED:
+        return on_ended(box, r);
+    default:
+        return on_answer(box, r, *fd) ? (*fd = -1, true) : false;
+    }
+}
+
+static void on_control(evutil_socket_t sock, short what, void *arg)
+{
+    struct bh_box *box = arg;
+    struct bh_msg_report r;
+    int fds[BH_MSG_MAX_FDS], fd = -1;
+    size_t nfds;
+    (void)what;
+    /* One a turn: its callback may end the box. */
+    ssize_t n = bh_msg_recv(sock, &r, sizeof(r), fds, &nfds);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    bool valid = n > 0 && bh_report_valid(&r, (size_t)n, nfds);
+    if (valid && nfds == 1)
+        fd = fds[0];
+    for (size_t i = 0; !valid && i < nfds; i++)
+        bh_close(fds[i]);
+    if (valid && on_report(box, &r, &fd))
+        return;
+    bh_close(fd);
+    bh_ns_box_distrust(box);
+}
+
+int bh_ns_talk_start(struct bh_box *box)
+{
+    bh_outbox_init(&box->to_box, box->ns->loop, box->control);
+    box->control_event = event_new(box->ns->loop, box->control, EV_READ | EV_PERSIST, on_control, box);
+    if (bh_fd_set_nonblock(box->control, true) < 0 || !box->control_event)
+        return -1;
+    return event_add(box->control_event, NULL);
+}
+
+void bh_ns_talk_stop(struct bh_box *box)
+{
+    if (box->control_event)
+        event_free(BH_TAKE(box->control_event));
+    bh_outbox_fini(&box->to_box);
+    bh_close(BH_TAKE_FD(box->control));
+}
+
+void bh_ns_talk_drop(struct bh_box *box)
+{
+    static const struct bh_exec_result lost = {.end = BH_EXEC_BOX_LOST};
+    while (!bh_list_empty(&box->execs))
+        finish_exec(EXEC(box->execs.next), &lost);
+    while (!bh_list_empty(&box->asks))
+        finish_ask(ASK(box->asks.next), EPIPE, -1, "the box is gone");
+}
+
+/* --- what is said to a box --- */
+
+/* Ends the execs whose request could not be made, and everything where the box is gone. */
+static void on_drop_soon(evutil_socket_t fd, short what, void *arg)
+{
+    struct bh_box *box = arg;
+    (void)fd;
+    (void)what;
+    if (box->state != BOX_ALIVE) {
+        bh_ns_talk_drop(box);
+        return;
+    }
+    BH_LIST_FOREACH (it, tmp, &box->execs) {
+        struct bh_exec_result refused = {.end = BH_EXEC_NOT_STARTED, .status = EXEC(it)->refused, .step = "exec"};
+        if (refused.status)
+            finish_exec(EXEC(it), &refused);
+    }
+}
+
+/* A call on a box that cannot be spoken to is answered all the same, from the loop. */
+static void drop_soon(struct bh_box *box)
+{
+    if (!box->drop_soon)
+        box->drop_soon = event_new(box->ns->loop, -1, 0, on_drop_soon, box);
+    BH_ASSERT(box->drop_soon);
+    event_active(box->drop_soon, 0, 0);
+}
+
+/* Where the socket is dead the pidfd will tell, and everything open ends then. */
+static void say(struct bh_box *box, const void *data, size_t len, const int *fds, size_t nfds)
+{
+    if (box->state != BOX_ALIVE)
+        drop_soon(box);
+    else if (box->control >= 0 && bh_outbox_send(&box->to_box, data, len, fds, nfds) < 0)
+        bh_ns_box_distrust(box);
+}
+
+static uint32_t pack_list(struct bh_buf *out, const char *const *list)
+{
+    uint32_t n = 0;
+    for (; list && list[n]; n++)
+        bh_pack_str(out, list[n]);
+    return n;
+}
+
+static void pack_optional(struct bh_buf *out, const char *s, uint32_t flag, uint32_t *flags)
+{
+    if (!s)
+        return;
+    bh_pack_str(out, s);
+    *flags |= flag;
+}
+
+static void pack_exec(struct bh_buf *out, const struct bh_exec_spec *spec, struct bh_msg_exec *msg)
+{
+    msg->flags = (spec->root ? BH_EXEC_ROOT : 0) | (spec->give_to_agent ? BH_EXEC_GIVE : 0);
+    msg->argc = pack_list(out, spec->argv);
+    msg->envc = pack_list(out, spec->env);
+    bh_pack_str(out, spec->cwd);
+    pack_optional(out, spec->inputs, BH_EXEC_HAS_INPUTS, &msg->flags);
+    pack_optional(out, spec->prompt, BH_EXEC_HAS_PROMPT, &msg->flags);
+    pack_optional(out, spec->params, BH_EXEC_HAS_PARAMS, &msg->flags);
+    pack_optional(out, spec->needs, BH_EXEC_HAS_NEEDS, &msg->flags);
+    msg->n_empty = pack_list(out, spec->empty_first);
+    for (size_t i = 0; i < spec->n_copies; i++) {
+        bh_pack_str(out, spec->copies[i].from);
+        bh_pack_str(out, spec->copies[i].to);
+        bh_pack_str(out, spec->copies[i].mode & 0111 ? "x" : "-");
+    }
+    msg->n_copies = (uint32_t)spec->n_copies;
+}
+
+static int in_memfd(const struct bh_buf *strings)
+{
+    BH_CLEANUP_FD int fd = memfd_create("exec", MFD_CLOEXEC);
+    if (fd < 0 || bh_write_all(fd, strings->data, strings->len) < 0)
+        return -1;
+    return BH_TAKE_FD(fd);
+}
+
+/* 0 or an errno. */
+static int send_exec(struct bh_box *box, const struct bh_exec_spec *spec, uint64_t id)
+{
+    BH_CLEANUP_BUF struct bh_buf strings = BH_BUF_INIT;
+    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+    BH_CLEANUP_FD int memfd = -1;
+    struct bh_msg_exec msg = {.kind = BH_MSG_EXEC, .id = id};
+    pack_exec(&strings, spec, &msg);
+    if (strings.len > BH_PROTO_EXEC_MAX)
+        return E2BIG;
+    if (strings.len > INLINE_MAX) {
+        msg.in_memfd = (uint32_t)strings.len;
+        memfd = in_memfd(&strings);
+        if (memfd < 0)
+            return errno;
+    }
+    bh_buf_add(&out, &msg, sizeof(msg));
+    if (memfd < 0)
+        bh_buf_add(&out, strings.data, strings.len);
+    const int fds[] = {spec->stdin_fd, spec->stdout_fd, spec->stderr_fd, memfd};
+    say(box, out.data, out.len, fds, memfd >= 0 ? 4 : 3);
+    return 0;
+}
+
+struct bh_exec *bh_ns_exec(struct bh_box *box, const struct bh_exec_spec *spec, bh_exec_done_fn fn, void *arg)
+{
+    struct bh_exec *exec = bh_alloc(sizeof(*exec));
+    BH_ASSERT(box->magic == NS_BOX_MAGIC && spec->argv && spec->argv[0]);
+    *exec = (struct bh_exec){
+        .head.boxes = &box->ns->base,
+        .magic = NS_EXEC_MAGIC,
+        .box = box,
+        .id = ++box->ns->last_id,
+        .fn = fn,
+        .arg = arg,
+    };
+    bh_list_init(&exec->link);
+    bh_list_append(&box->execs, &exec->link);
+    exec->refused = send_exec(box, spec, exec->id);
+    if (exec->refused)
+        drop_soon(box);
+    return exec;
+}
+
+void bh_ns_kill(struct bh_exec *exec, int sig)
+{
+    BH_ASSERT(exec->magic == NS_EXEC_MAGIC);
+    struct bh_msg_ask msg = {.kind = BH_MSG_KILL, .signal = sig, .id = exec->id};
+    if (exec->box->state == BOX_ALIVE)
+        say(exec->box, &msg, sizeof(msg), NULL, 0);
+}
+
+static struct ns_ask *new_ask(struct bh_box *box, void *arg)
+{
+    struct ns_ask *ask = bh_alloc(sizeof(*ask));
+    BH_ASSERT(box->magic == NS_BOX_MAGIC);
+    *ask = (struct ns_ask){.id = ++box->ns->last_id, .arg = arg};
+    bh_list_init(&ask->link);
+    bh_list_append(&box->asks, &ask->link);
+    return ask;
+}
+
+void bh_ns_barrier(struct bh_box *box, bh_box_done_fn fn, void *arg)
+{
+    struct ns_ask *ask = new_ask(box, arg);
+    struct bh_msg_ask msg = {.kind = BH_MSG_BARRIER, .id = ask->id};
+    ask->done = fn;
+    say(box, &msg, sizeof(msg), NULL, 0);
+}
+
+void bh_ns_open_output(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn, void *arg)
+{
+    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+    struct ns_ask *ask = new_ask(box, arg);
+    struct bh_msg_ask msg = {.kind = BH_MSG_OPEN, .id = ask->id};
+    ask->opened = fn;
+    bh_buf_add(&out, &msg, sizeof(msg));
+    bh_pack_str(&out, root);
+    bh_pack_str(&out, path);
+    say(box, out.data, out.len, NULL, 0);
+}
