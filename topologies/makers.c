@@ -6,6 +6,8 @@
  */
 #include "topologies/makers.h"
 
+#include <stdlib.h>
+
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"

@@ -5,6 +5,8 @@
  * wait there share, it leaves out what it covers through others, and the implicit inputs of all stages are beginnings
  * of one array.
  */
+#include <stdlib.h>
+
 #include "base/text.h"
 #include "topologies/graph.h"
 
