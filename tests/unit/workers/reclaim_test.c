@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clearing up after a dead owner: what is ours goes, what is kept stays, and a number that is somebody else's now
+ * lives. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "tests/support/t.h"
+#include "workers/box/box.h"
+#include "workers/box/folder.h"
+
+static const struct bh_box_owner single = {.mode = BH_IDS_SINGLE};
+
+static int set_up(void **state)
+{
+    *state = t_tmpdir();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    t_tmpdir_free(*state);
+    return 0;
+}
+
+static bool there(const char *run, const char *name)
+{
+    BH_CLEANUP_FREE char *path = bh_path_join(run, name);
+    return access(path, F_OK) == 0;
+}
+
+static void put(const char *run, const char *name, const char *text)
+{
+    BH_CLEANUP_FREE char *path = bh_path_join(run, name);
+    BH_CLEANUP_FREE char *dir = bh_path_dirname(path);
+    T_OK(bh_mkdir_p(dir, 0755, &err));
+    BH_CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    T_TRUE(fd >= 0 && bh_write_all(fd, text, strlen(text)) == 0);
+}
+
+static void start_of(pid_t pid, char start[static 32])
+{
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    BH_CLEANUP_FREE char *path = bh_asprintf("/proc/%d/stat", (int)pid);
+    T_OK(bh_read_file(path, 4096, &text, &err));
+    const char *at = strrchr(text.data, ')');
+    for (int field = 2; field < 22; field++)
+        at = strchr(at + 1, ' ');
+    (void)snprintf(start, 32, "%.*s", (int)strcspn(at + 1, " "), at + 1);
+}
+
+/* A child that waits for ever. */
+static pid_t sleeper(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (;;)
+            (void)pause();
+    }
+    return pid;
+}
+
+static void note(const char *run, const char *key, pid_t pid, const char *start)
+{
+    BH_CLEANUP_FREE char *name = bh_asprintf("boxes/%s/pid", key);
+    BH_CLEANUP_FREE char *text = bh_asprintf("%d %s\n", (int)pid, start);
+    put(run, name, text);
+}
+
+static void makes_and_removes_folders(void **state)
+{
+    const char *run = *state;
+    T_OK(bh_box_folder_make(run, "k1", &single, false, &err));
+    T_TRUE(there(run, "boxes/k1/upper/root") && there(run, "boxes/k1/work/root") && there(run, "boxes/k1/deliver"));
+    T_TRUE(!there(run, "boxes/k1/upper/usr"));
+    T_ERR(bh_box_folder_make(run, "k1", &single, false, &err), BH_E_EXISTS, "'k1'");
+    T_OK(bh_box_folder_make(run, "k2", &single, true, &err));
+    T_TRUE(there(run, "boxes/k2/upper/usr") && there(run, "boxes/k2/work/opt"));
+    put(run, "boxes/k2/upper/root/f", "kept");
+    T_OK(bh_box_folder_remove(run, "k1", false, &err));
+    T_OK(bh_box_folder_remove(run, "k2", true, &err));
+    T_OK(bh_box_folder_remove(run, "none", false, &err));
+    T_OK(bh_box_folder_remove(run, "none", true, &err));
+    T_TRUE(!there(run, "boxes/k1"));
+    T_TRUE(there(run, "boxes/k2/upper/root/f") && !there(run, "boxes/k2/work") && !there(run, "boxes/k2/deliver"));
+    T_ERR(bh_box_folder_make("/nonexistent/run", "k", &single, false, &err), BH_E_IO, "/nonexistent/run");
+}
+
+static void removes_boxes_but_the_kept(void **state)
+{
+    const char *run = *state;
+    T_OK(bh_box_folder_make(run, "dead", &single, false, &err));
+    T_OK(bh_box_folder_make(run, "kept", &single, false, &err));
+    T_OK(bh_box_folder_remove(run, "kept", true, &err));
+    put(run, "boxes/.gone-x-1/work/f", "");
+    put(run, "boxes/torn/pid", "12");
+    put(run, "tmp/cas-upload", "half");
+    put(run, "tmp/dir/f", "half");
+    T_OK(bh_boxes_reclaim(run, NULL, 0, &err));
+    T_TRUE(!there(run, "boxes/dead") && !there(run, "boxes/.gone-x-1") && !there(run, "boxes/torn"));
+    T_TRUE(there(run, "boxes/kept/upper/root"));
+    T_TRUE(there(run, "tmp") && !there(run, "tmp/cas-upload") && !there(run, "tmp/dir"));
+    T_OK(bh_boxes_reclaim(run, NULL, 0, &err)); /* a second time finds nothing */
+}
+
+static void ends_a_box_that_lives(void **state)
+{
+    const char *run = *state;
+    char start[32];
+    int status;
+    pid_t pid = sleeper();
+    start_of(pid, start);
+    T_OK(bh_box_folder_make(run, "k", &single, false, &err));
+    note(run, "k", pid, start);
+    T_OK(bh_boxes_reclaim(run, NULL, 0, &err));
+    T_INT(waitpid(pid, &status, WNOHANG), pid); /* it was dead when reclaim returned */
+    T_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    T_TRUE(!there(run, "boxes/k"));
+}
+
+static void never_touches_a_reused_number(void **state)
+{
+    const char *run = *state;
+    char start[32], other[40];
+    pid_t pid = sleeper();
+    start_of(pid, start);
+    const char *const notes[] = {"1", "x", "", "99999999999999999999", other};
+    (void)snprintf(other, sizeof(other), "%s0", start); /* the true one is its prefix */
+    for (size_t i = 0; i < BH_ARRAY_LEN(notes); i++) {
+        T_OK(bh_box_folder_make(run, "k", &single, false, &err));
+        note(run, "k", pid, notes[i]);
+        T_OK(bh_boxes_reclaim(run, NULL, 0, &err));
+        T_TRUE(!there(run, "boxes/k"));
+    }
+    put(run, "boxes/zero/pid", "0 1\n");
+    put(run, "boxes/one/pid", "1 1\n");
+    put(run, "boxes/minus/pid", "-1 1\n");
+    T_OK(bh_boxes_reclaim(run, NULL, 0, &err));
+    T_INT(waitpid(pid, NULL, WNOHANG), 0); /* lives */
+    T_INT(kill(pid, SIGKILL), 0);
+    T_INT(waitpid(pid, NULL, 0), pid);
+}
+
+static void keeps_layers_in_use(void **state)
+{
+    const char *run = *state;
+    const char *const keep[] = {"top"};
+    put(run, "layers/bottom/root/f", "x");
+    put(run, "layers/top/below", "bottom\n");
+    put(run, "layers/unused/root/f", "x");
+    put(run, "layers/.half-new/root/f", "x");
+    T_OK(bh_boxes_reclaim(run, keep, 1, &err));
+    T_TRUE(there(run, "layers/top") && there(run, "layers/bottom/root/f"));
+    T_TRUE(!there(run, "layers/unused") && !there(run, "layers/.half-new"));
+    const char *const missing[] = {"nothing"};
+    T_ERR(bh_boxes_reclaim(run, missing, 1, &err), BH_E_NOT_FOUND, "'nothing'");
+    T_TRUE(there(run, "layers/top")); /* and nothing was removed then */
+}
+
+static void needs_a_run(void **state)
+{
+    (void)state;
+    T_ERR(bh_boxes_reclaim("/nonexistent/run", NULL, 0, &err), BH_E_IO, "/nonexistent/run");
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(makes_and_removes_folders),     TEST(removes_boxes_but_the_kept), TEST(ends_a_box_that_lives),
+        TEST(never_touches_a_reused_number), TEST(keeps_layers_in_use),        TEST(needs_a_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
