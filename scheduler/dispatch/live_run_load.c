@@ -161,30 +161,35 @@ int bh_live_run_create(const struct bh_live_run_new *what, struct bh_live_run **
     return rc;
 }
 
-/* The outputs that an event published, put on the bus again. */
+static int read_artifact(const struct bh_live_run *run, const struct bh_attempt *attempt, const struct bh_val *entry,
+                         struct bh_artifact *ret, struct bh_err **err)
+{
+    *ret = (struct bh_artifact){
+        .name = bh_val_str_of(entry, "name"),
+        .agent = run->plan->agents[attempt->node].name,
+        .attempt = attempt->attempt,
+        .instance = attempt->instance.s,
+        .tainted = bh_val_bool_of(entry, "tainted"),
+        .published = {bh_val_int_of(entry, "published")},
+        .provenance = bh_val_str_of(entry, "provenance"),
+    };
+    if (!ret->name || !ret->provenance || !bh_submission_object(entry, &ret->object))
+        return bh_err_set(err, BH_E_STORE_CORRUPT, 0, "an output of '%s' is unreadable", attempt->instance.s);
+    return 0;
+}
+
+/* The outputs that an event published, put on the bus again: all of them at once, as they were. */
 static int replay_artifacts(struct bh_live_run *run, const struct bh_event *event, const struct bh_val *payload,
                             struct bh_err **err)
 {
     const struct bh_val *list = bh_val_get(payload, "artifacts");
     const struct bh_attempt *attempt = bh_engine_find(run->engine, event->instance);
-    for (size_t i = 0; i < bh_val_len(list) && attempt; i++) {
-        const struct bh_val *entry = bh_val_at(list, i);
-        struct bh_artifact a = {
-            .name = bh_val_str_of(entry, "name"),
-            .agent = run->plan->agents[attempt->node].name,
-            .attempt = attempt->attempt,
-            .instance = event->instance.s,
-            .tainted = bh_val_bool_of(entry, "tainted"),
-            .published = {bh_val_int_of(entry, "published")},
-            .provenance = bh_val_str_of(entry, "provenance"),
-        };
-        if (!a.name || !bh_submission_object(entry, &a.object))
-            return bh_err_set(err, BH_E_STORE_CORRUPT, 0, "an output of '%s' is unreadable", event->instance.s);
-        int rc = bh_registry_publish(run->registry, &a, 1, err);
-        if (rc != 0)
-            return rc;
-    }
-    return 0;
+    size_t n = attempt ? bh_val_len(list) : 0;
+    BH_CLEANUP_FREE struct bh_artifact *items = bh_calloc(n, sizeof(*items));
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = read_artifact(run, attempt, bh_val_at(list, i), &items[i], err);
+    return rc == 0 && n > 0 ? bh_registry_publish(run->registry, items, n, err) : rc;
 }
 
 static int replay_event(void *arg, int64_t seq, struct bh_wall at, const char *kind, const char *payload_text,
