@@ -96,6 +96,17 @@ static void read_input(struct bh_reader *r, struct bh_node *n, struct input *in)
                       "'path' beside a glob: each artifact that it finds keeps its name");
 }
 
+/* Two artifacts cannot lie at one place below /workspace/in. */
+static void claim_place(struct bh_reader *r, const struct bh_node *n, const struct bh_input *in, struct bh_map *places)
+{
+    const char *place = in->path.s ? in->path.s : in->name.s;
+    const char *first = bh_map_get(places, place);
+    if (first)
+        bh_read_error(r, n, BH_E_INVALID, NULL, "the input '%s' already lies at in/%s", first, place);
+    else if (!bh_glob_is(in->name.s))
+        bh_map_put(places, place, (void *)in->name.s);
+}
+
 void bh_read_inputs(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct bh_agent *a = field;
@@ -103,7 +114,7 @@ void bh_read_inputs(struct bh_reader *r, struct bh_node *n, void *field)
     if (!bh_expect(r, n, BH_NODE_LIST, "a list of artifact names"))
         return;
     a->has_inputs = true;
-    BH_CLEANUP_MAP struct bh_map *names = bh_map_new(NULL);
+    BH_CLEANUP_MAP struct bh_map *names = bh_map_new(NULL), *places = bh_map_new(NULL);
     for (size_t i = 0; i < bh_node_len(n); i++) {
         struct input in = {0};
         read_input(r, bh_node_at(n, i), &in);
@@ -111,6 +122,8 @@ void bh_read_inputs(struct bh_reader *r, struct bh_node *n, void *field)
             continue;
         if (!bh_map_put(names, in.model.name.s, r))
             bh_read_error(r, bh_node_at(n, i), BH_E_INVALID, NULL, "the input '%s' is here already", in.model.name.s);
+        else
+            claim_place(r, bh_node_at(n, i), &in.model, places);
         *BH_ARENA_PUSH(r->arena, a->inputs, a->n_inputs, cap) = in.model;
     }
 }

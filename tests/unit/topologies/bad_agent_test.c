@@ -153,6 +153,10 @@ static void test_inputs(void **state)
          "names the folder itself", 0},
         {AGENT "  inputs: [{name: a, optional: maybe}]\n", 6, 32, "agents[0].inputs[0].optional", BH_E_WRONG_TYPE,
          "expected true or false, found 'maybe'", 0},
+        {AGENT "  inputs: [a, {name: b, path: ./a}]\n", 6, 15, "agents[0].inputs[1]", BH_E_INVALID,
+         "the input 'a' already lies at in/a", 0},
+        {AGENT "  inputs: [{name: a, path: c}, {name: b, path: c}]\n", 6, 32, "agents[0].inputs[1]", BH_E_INVALID,
+         "the input 'a' already lies at in/c", 0},
         {AGENT "  inputs: [{name: 'a-*', path: b}]\n", 6, 32, "agents[0].inputs[0].path", BH_E_INVALID,
          "'path' beside a glob", 0},
     };
