@@ -16,8 +16,11 @@
 
 struct bh_capture {
     unsigned refs;
-    struct bh_log_writer *writer; /* NULL: the file could not be made */
-    uint64_t unwritten;           /* bytes that came while there was no writer */
+    struct bh_arena *arena; /* of path and tags */
+    const char *path;
+    struct bh_log_tags tags;
+    struct bh_log_writer *writer; /* NULL: nothing was printed yet, or the file could not be made */
+    uint64_t unwritten;           /* bytes that came when it could not */
     char *why;                    /* of the first failure */
 };
 
@@ -31,11 +34,29 @@ static void note_failure(struct bh_capture *c, struct bh_err *err)
 struct bh_capture *bh_capture_new(const char *path, const struct bh_log_tags *tags)
 {
     struct bh_capture *c = bh_alloc(sizeof(*c));
-    struct bh_err *err = NULL;
+    struct bh_arena *arena = bh_arena_new();
     c->refs = 1;
-    if (bh_log_writer_open(path, tags, &c->writer, &err) != 0)
-        note_failure(c, err);
+    c->arena = arena;
+    c->path = bh_arena_strdup(arena, path);
+    c->tags = (struct bh_log_tags){
+        .run = bh_arena_strdup(arena, tags->run),
+        .stage = bh_arena_strdup(arena, tags->stage),
+        .agent = bh_arena_strdup(arena, tags->agent),
+        .instance = bh_arena_strdup(arena, tags->instance),
+        .box = bh_arena_strdup(arena, tags->box),
+        .attempt = tags->attempt,
+        .try_ = tags->try_,
+    };
     return c;
+}
+
+/* Most agents print, many print nothing: the file is made with the first byte. Tried once. */
+static bool has_writer(struct bh_capture *c)
+{
+    struct bh_err *err = NULL;
+    if (!c->writer && !c->why && bh_log_writer_open(c->path, &c->tags, &c->writer, &err) != 0)
+        note_failure(c, err);
+    return c->writer != NULL;
 }
 
 struct bh_capture *bh_capture_ref(struct bh_capture *c)
@@ -49,6 +70,7 @@ void bh_capture_unref(struct bh_capture *c)
     if (!c || --c->refs > 0)
         return;
     bh_log_writer_close(c->writer);
+    bh_arena_free(c->arena);
     bh_free(c->why);
     bh_free(c);
 }
@@ -65,7 +87,7 @@ char *bh_capture_problem(const struct bh_capture *c)
 static void capture_add(struct bh_capture *c, enum bh_stream stream, const char *data, size_t len)
 {
     struct bh_err *err = NULL;
-    if (!c->writer)
+    if (!has_writer(c))
         c->unwritten += len;
     else if (bh_log_writer_add(c->writer, stream, data, len, &err) != 0)
         note_failure(c, err);

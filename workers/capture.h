@@ -13,7 +13,8 @@ struct event_base;
 
 /* The log of one instance. Counted, because a shared box that is being set up writes into the log of who came first. */
 struct bh_capture;
-struct bh_capture *bh_capture_new(const char *path, const struct bh_log_tags *tags); /* never fails */
+/* Never fails. The file is made when the first byte comes: an instance that printed nothing has none. */
+struct bh_capture *bh_capture_new(const char *path, const struct bh_log_tags *tags);
 struct bh_capture *bh_capture_ref(struct bh_capture *c);
 void bh_capture_unref(struct bh_capture *c); /* the last one closes the file; NULL is fine */
 /*

@@ -33,22 +33,14 @@ static int make_folder(int dirfd, const char *name)
     }
 }
 
-static int write_new(int dirfd, const char *name, const void *data, size_t len, mode_t mode, struct bh_err **err)
-{
-    BH_CLEANUP_FD int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 || bh_write_all(fd, data, len) < 0 || fchmod(fd, mode) < 0)
-        return bh_err_set(err, BH_E_IO, errno, "cannot write '%s'", name);
-    return 0;
-}
-
-/* Opens boxes/KEY/deliver/SUB, which must be new, for what is to be laid into it. */
+/* Opens boxes/KEY/deliver, or SUB in it, which must be new (NULL: deliver itself), for what is to be laid into it. */
 static int open_place(const struct bh_run_files *run, const char *key, const char *sub, int *ret_fd,
                       struct bh_err **err)
 {
     BH_CLEANUP_FREE char *deliver = bh_asprintf("boxes/%s/deliver", key);
-    BH_CLEANUP_FREE char *place = bh_asprintf("%s/%s", deliver, sub);
-    if (make_folder(run->dirfd, deliver) < 0 || mkdirat(run->dirfd, place, 0755) < 0 ||
-        fchmodat(run->dirfd, place, 0755, 0) < 0)
+    BH_CLEANUP_FREE char *place = sub ? bh_asprintf("%s/%s", deliver, sub) : bh_strdup(deliver);
+    if (make_folder(run->dirfd, deliver) < 0 ||
+        (sub && (mkdirat(run->dirfd, place, 0755) < 0 || fchmodat(run->dirfd, place, 0755, 0) < 0)))
         return bh_err_set(err, BH_E_IO, errno, "cannot make '%s'", place);
     *ret_fd = bh_open_beneath(run->dirfd, place, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (*ret_fd < 0)
@@ -82,7 +74,7 @@ static int add_provenance(struct bh_val *map, const struct bh_lease_file *input,
     return 0;
 }
 
-static int lay_inputs(struct bh_cas *cas, const struct bh_lease *lease, int dirfd, struct bh_err **err)
+static int lay_inputs(struct bh_run_files *run, const struct bh_lease *lease, int dirfd, struct bh_err **err)
 {
     BH_CLEANUP_VAL struct bh_val *provenance = bh_val_map();
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
@@ -92,7 +84,7 @@ static int lay_inputs(struct bh_cas *cas, const struct bh_lease *lease, int dirf
         const struct bh_lease_file *input = &lease->inputs[i];
         BH_CLEANUP_FREE char *name = bh_asprintf("in/%s", input->path);
         int rc = bh_path_is_clean(input->path)
-                     ? link_object(cas, input, dirfd, name, err)
+                     ? link_object(run->links, input, dirfd, name, err)
                      : bh_err_set(err, BH_E_PROTOCOL, 0, "the path '%s' is not a clean relative one", input->path);
         if (rc == 0)
             rc = add_provenance(provenance, input, err);
@@ -100,7 +92,9 @@ static int lay_inputs(struct bh_cas *cas, const struct bh_lease *lease, int dirf
             return bh_err_wrap(err, rc, "delivering '%s'", input->name);
     }
     bh_json_format(provenance, &text);
-    return write_new(dirfd, "in/" PROVENANCE, text.data, text.len, 0444, err);
+    if (lease->n_inputs > 0)
+        return bh_run_files_write(text.data, dirfd, "in/" PROVENANCE, err);
+    return bh_run_files_common(run, &run->no_inputs, text.data, dirfd, "in/" PROVENANCE, err);
 }
 
 /* Numbered, since paths of files may be anything and one may not stand in another's way here. */
@@ -114,7 +108,7 @@ static int lay_files(struct bh_cas *cas, const struct bh_lease_file *files, size
         if (rc != 0)
             return bh_err_wrap(err, rc, "delivering file '%s'", files[i].path);
         ret->copies[i] = (struct bh_box_copy){
-            .from = bh_arena_printf(arena, "%s/%s", place, name),
+            .from = bh_arena_printf(arena, "%s%s", place, name),
             .to = bh_arena_strdup(arena, files[i].path),
             .mode = files[i].object.executable ? 0755 : 0644,
         };
@@ -128,40 +122,44 @@ struct own_file {
     const char **ret;
 };
 
-static int lay_own_files(const struct bh_lease *lease, int dirfd, struct bh_arena *arena, struct bh_delivery *ret,
-                         struct bh_err **err)
+static int lay_own_files(struct bh_run_files *run, const struct bh_lease *lease, int dirfd, const char *place,
+                         struct bh_arena *arena, struct bh_delivery *ret, struct bh_err **err)
 {
     const struct own_file own[] = {
         {"prompt.md", lease->prompt, &ret->prompt},
-        {"params.json", lease->params_json, &ret->params},
         {"needs.json", lease->needs_json, &ret->needs},
     };
     for (size_t i = 0; i < BH_ARRAY_LEN(own); i++) {
         if (!own[i].text)
             continue;
-        int rc = write_new(dirfd, own[i].name, own[i].text, strlen(own[i].text), 0644, err);
+        int rc = bh_run_files_write(own[i].text, dirfd, own[i].name, err);
         if (rc != 0)
             return rc;
-        *own[i].ret = bh_arena_printf(arena, "%s/%s", lease->instance.s, own[i].name);
+        *own[i].ret = bh_arena_printf(arena, "%s%s", place, own[i].name);
     }
-    return 0;
+    if (!lease->params_json)
+        return 0;
+    ret->params = bh_arena_printf(arena, "%sparams.json", place);
+    return bh_run_files_common(run, &run->params, lease->params_json, dirfd, "params.json", err);
 }
 
-int bh_deliver_lease(const struct bh_run_files *run, const struct bh_lease *lease, struct bh_arena *arena,
+int bh_deliver_lease(struct bh_run_files *run, const struct bh_lease *lease, struct bh_arena *arena,
                      struct bh_delivery *ret, struct bh_err **err)
 {
     BH_CLEANUP_FD int dirfd = -1;
     struct bh_delivery delivery = {0};
-    int rc = open_place(run, lease->box.key, lease->instance.s, &dirfd, err);
+    const char *sub = lease->box.shared ? lease->instance.s : NULL;
+    BH_CLEANUP_FREE char *place = sub ? bh_asprintf("%s/", sub) : bh_strdup("");
+    int rc = open_place(run, lease->box.key, sub, &dirfd, err);
     if (rc == 0)
-        rc = lay_inputs(run->links, lease, dirfd, err);
+        rc = lay_inputs(run, lease, dirfd, err);
     if (rc == 0)
-        rc = lay_files(run->links, lease->files, lease->n_files, dirfd, lease->instance.s, arena, &delivery, err);
+        rc = lay_files(run->links, lease->files, lease->n_files, dirfd, place, arena, &delivery, err);
     if (rc == 0)
-        rc = lay_own_files(lease, dirfd, arena, &delivery, err);
+        rc = lay_own_files(run, lease, dirfd, place, arena, &delivery, err);
     if (rc != 0)
         return rc;
-    delivery.inputs = bh_arena_printf(arena, "%s/in", lease->instance.s);
+    delivery.inputs = bh_arena_printf(arena, "%sin", place);
     *ret = delivery;
     return 0;
 }
@@ -173,7 +171,7 @@ int bh_deliver_box(const struct bh_run_files *run, const struct bh_lease_box *bo
     struct bh_delivery delivery = {0};
     int rc = open_place(run, box->key, "box", &dirfd, err);
     if (rc == 0)
-        rc = lay_files(run->links, box->files, box->n_files, dirfd, "box", arena, &delivery, err);
+        rc = lay_files(run->links, box->files, box->n_files, dirfd, "box/", arena, &delivery, err);
     if (rc != 0)
         return rc;
     *ret = delivery;

@@ -8,6 +8,10 @@
  *   INSTANCE/{prompt.md,params.json,needs.json}      the agent's own
  *   box/files/N                                      `files` of a shared box
  *
+ * In a box that is not shared there is one instance, and what is its own lies in deliver/ itself. What most agents of a
+ * run are given alike (parameters, the record of no inputs) is one file with many names: nothing writes to it, since
+ * boxes show or copy what lies here.
+ *
  * Blocks for as long as a few links take. Never writes through a link: an object of the store is not to be changed.
  */
 #pragma once
@@ -23,7 +27,7 @@ struct bh_delivery { /* texts lie in the arena; names are relative to deliver/, 
     const char *inputs, *prompt, *params, *needs; /* NULL where there is none */
 };
 
-int bh_deliver_lease(const struct bh_run_files *run, const struct bh_lease *lease, struct bh_arena *arena,
+int bh_deliver_lease(struct bh_run_files *run, const struct bh_lease *lease, struct bh_arena *arena,
                      struct bh_delivery *ret, struct bh_err **err) BH_MUST_CHECK;
 /* The files of a shared box, before its setup. */
 int bh_deliver_box(const struct bh_run_files *run, const struct bh_lease_box *box, struct bh_arena *arena,

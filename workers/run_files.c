@@ -6,10 +6,12 @@
 #include "workers/run_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/text.h"
 
 static int make_folders(const char *dir, struct bh_err **err)
 {
@@ -59,6 +61,14 @@ struct bh_run_files *bh_run_files_ref(struct bh_run_files *f)
     return f;
 }
 
+static void drop_common(struct bh_run_files *f, struct bh_common_file *common)
+{
+    if (common->name)
+        (void)unlinkat(f->dirfd, common->name, 0);
+    bh_free(BH_TAKE(common->name));
+    bh_free(BH_TAKE(common->text));
+}
+
 void bh_run_files_unref(struct bh_run_files *f)
 {
     if (!f || --f->refs > 0)
@@ -67,8 +77,41 @@ void bh_run_files_unref(struct bh_run_files *f)
         bh_cas_close(f->links);
     if (f->puts)
         bh_cas_close(f->puts);
+    drop_common(f, &f->params);
+    drop_common(f, &f->no_inputs);
     bh_close(f->dirfd);
     bh_free(f->run);
     bh_free(f->dir);
     bh_free(f);
+}
+
+int bh_run_files_write(const char *text, int dirfd, const char *name, struct bh_err **err)
+{
+    BH_CLEANUP_FD int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || bh_write_all(fd, text, strlen(text)) < 0 || fchmod(fd, 0444) < 0)
+        return bh_err_set(err, BH_E_IO, errno, "cannot write '%s'", name);
+    return 0;
+}
+
+/* What cannot be held, as on a file system that has no more links to give, is only not shared. */
+static void hold(struct bh_run_files *f, struct bh_common_file *common, const char *text, int dirfd, const char *name)
+{
+    static unsigned counter;
+    drop_common(f, common);
+    BH_CLEANUP_FREE char *held = bh_asprintf("tmp/common-%d-%u", (int)getpid(), ++counter);
+    if (linkat(dirfd, name, f->dirfd, held, 0) < 0)
+        return;
+    common->name = BH_TAKE(held);
+    common->text = bh_strdup(text);
+}
+
+int bh_run_files_common(struct bh_run_files *f, struct bh_common_file *common, const char *text, int dirfd,
+                        const char *name, struct bh_err **err)
+{
+    if (bh_streq(common->text, text) && linkat(f->dirfd, common->name, dirfd, name, 0) == 0)
+        return 0;
+    int rc = bh_run_files_write(text, dirfd, name, err);
+    if (rc == 0)
+        hold(f, common, text, dirfd, name);
+    return rc;
 }

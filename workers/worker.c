@@ -27,6 +27,7 @@
 
 #define PARKED_TIMEOUT_NS (30 * BH_NS_PER_S) /* the engine parks a call for 20 s at most */
 #define PLAIN_TIMEOUT_NS (10 * BH_NS_PER_S)
+#define TELL_AFTER_US 10000
 
 struct parked { /* a call that waits at the engine for something to happen */
     struct bh_worker *worker;
@@ -42,6 +43,11 @@ struct must_arrive { /* a message that is sent until it is answered */
     bool outstanding;
 };
 
+struct live { /* an execution, by its instance */
+    struct bh_execution *execution;
+    const char *untold; /* the state that the engine has still to be told, or NULL */
+};
+
 struct bh_worker {
     struct event_base *loop;
     struct bh_boxes *boxes;
@@ -53,8 +59,9 @@ struct bh_worker {
     struct parked work, control;
     struct bh_list messages;
     struct bh_execution_host host;
-    struct bh_map *executions; /* by instance */
-    struct bh_map *runs;       /* struct bh_run_files by run */
+    struct bh_map *lives; /* struct live by instance */
+    struct event *tell;
+    struct bh_map *runs; /* struct bh_run_files by run */
 };
 
 /* --- messages that must arrive --- */
@@ -98,15 +105,42 @@ static void on_state_told(void *arg, const struct bh_val *answer)
     (void)answer;
 }
 
-static void tell_state(void *arg, const struct bh_lease *lease, const char *state)
+static void tell_state(struct bh_worker *w, const char *instance, int64_t epoch, const char *state)
 {
-    struct bh_worker *w = arg;
     struct bh_val *body = bh_val_map();
     bh_val_set_str(body, "kind", "state");
-    bh_val_set_str(body, "instance", lease->instance.s);
-    bh_val_set_int(body, "epoch", lease->epoch);
+    bh_val_set_str(body, "instance", instance);
+    bh_val_set_int(body, "epoch", epoch);
     bh_val_set_str(body, "state", state);
     (void)bh_engine_link_call(w->link, body, PLAIN_TIMEOUT_NS, on_state_told, w);
+}
+
+static void tell_states(evutil_socket_t fd, short what, void *arg)
+{
+    struct bh_worker *w = arg;
+    const char *instance;
+    void *value;
+    (void)fd;
+    (void)what;
+    for (size_t it = 0; bh_map_next(w->lives, &it, &instance, &value);) {
+        struct live *live = value;
+        if (live->untold)
+            tell_state(w, instance, bh_execution_lease(live->execution)->epoch, BH_TAKE(live->untold));
+    }
+}
+
+/*
+ * States are for people, and each costs the engine an event: what is overtaken within a moment, by the next state or by
+ * the end, is not told at all.
+ */
+static void on_state(void *arg, const struct bh_lease *lease, const char *state)
+{
+    static const struct timeval soon = {.tv_usec = TELL_AFTER_US};
+    struct bh_worker *w = arg;
+    struct live *live = bh_map_get(w->lives, lease->instance.s);
+    live->untold = state;
+    if (!evtimer_pending(w->tell, NULL))
+        (void)event_add(w->tell, &soon);
 }
 
 static void post_result(struct bh_worker *w, const struct bh_result *result)
@@ -121,7 +155,7 @@ static void on_ended(void *arg, struct bh_execution *e, struct bh_result *result
 {
     struct bh_worker *w = arg;
     post_result(w, result);
-    bh_map_del(w->executions, result->instance.s);
+    bh_map_del(w->lives, result->instance.s);
     bh_result_fini(result);
     bh_execution_free(e);
 }
@@ -186,7 +220,7 @@ static void on_lease(struct bh_worker *w, const struct bh_val *answer)
         on_bad_lease(w, bh_val_get(answer, "lease"), rc, err);
         return;
     }
-    if (bh_map_has(w->executions, lease.instance.s)) { /* told twice */
+    if (bh_map_has(w->lives, lease.instance.s)) { /* told twice */
         bh_lease_fini(&lease);
         return;
     }
@@ -196,8 +230,9 @@ static void on_lease(struct bh_worker *w, const struct bh_val *answer)
         bh_lease_fini(&lease);
         return;
     }
-    struct bh_instance_id instance = lease.instance;
-    bh_map_put(w->executions, instance.s, bh_execution_start(&w->host, run, &lease));
+    struct live *live = bh_alloc(sizeof(*live));
+    bh_map_put(w->lives, lease.instance.s, live);
+    live->execution = bh_execution_start(&w->host, run, &lease);
 }
 
 /* --- boxes --- */
@@ -259,9 +294,9 @@ static void on_release(struct bh_worker *w, const struct bh_val *answer)
 static void on_kill(struct bh_worker *w, const struct bh_val *answer)
 {
     const char *instance = bh_val_str_of(answer, "instance");
-    struct bh_execution *e = instance ? bh_map_get(w->executions, instance) : NULL;
-    if (e && bh_execution_lease(e)->epoch == bh_val_int_of(answer, "epoch"))
-        bh_execution_cancel(e);
+    const struct live *live = instance ? bh_map_get(w->lives, instance) : NULL;
+    if (live && bh_execution_lease(live->execution)->epoch == bh_val_int_of(answer, "epoch"))
+        bh_execution_cancel(live->execution);
 }
 
 static void on_none(struct bh_worker *w, const struct bh_val *answer)
@@ -350,7 +385,7 @@ static int open_parts(struct bh_worker *w, const struct bh_worker_options *optio
         .helper = w->helper,
         .null_fd = w->null_fd,
         .arg = w,
-        .state = tell_state,
+        .state = on_state,
         .ended = on_ended,
     };
     const struct bh_engine_link_options link = {
@@ -368,7 +403,9 @@ int bh_worker_new(struct event_base *loop, struct bh_boxes *boxes, const struct 
     w->null_fd = -1;
     w->work = (struct parked){.worker = w, .kind = "work", .on_answer = on_work};
     w->control = (struct parked){.worker = w, .kind = "control", .on_answer = on_control};
-    w->executions = bh_map_new(NULL);
+    w->lives = bh_map_new(bh_free);
+    w->tell = evtimer_new(loop, tell_states, w);
+    BH_ASSERT(w->tell);
     w->runs = bh_map_new(NULL);
     bh_list_init(&w->messages);
     int rc = open_parts(w, options, err);
@@ -395,8 +432,8 @@ void bh_worker_free(struct bh_worker *w)
     void *value;
     if (!w)
         return;
-    for (size_t it = 0; bh_map_next(w->executions, &it, &key, &value);)
-        bh_execution_free(value);
+    for (size_t it = 0; bh_map_next(w->lives, &it, &key, &value);)
+        bh_execution_free(((struct live *)value)->execution);
     bh_shared_boxes_free(w->shared);
     bh_engine_link_free(w->link);
     bh_helper_free(w->helper);
@@ -404,7 +441,8 @@ void bh_worker_free(struct bh_worker *w)
     for (size_t it = 0; bh_map_next(w->runs, &it, &key, &value);)
         bh_run_files_unref(value);
     bh_map_free(w->runs);
-    bh_map_free(w->executions);
+    bh_map_free(w->lives);
+    event_free(w->tell);
     bh_close(w->null_fd);
     bh_free(w->home);
     bh_free(w);

@@ -238,6 +238,18 @@ static void test_an_abandoned_command(void **state)
     bh_pipes_free(p);
 }
 
+static void test_silence_leaves_no_file(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_capture *c = open_capture(f, "a");
+    struct bh_pipes *p = open_pipes(f, c);
+    bh_pipes_end(p);
+    bh_pipes_free(p);
+    bh_capture_unref(c);
+    BH_CLEANUP_FREE char *path = bh_path_join(f->dir, "a");
+    T_TRUE(access(path, F_OK) < 0);
+}
+
 static void test_a_log_that_cannot_be_made(void **state)
 {
     struct fixture *f = *state;
@@ -263,6 +275,7 @@ int main(void)
         TEST(test_many_writers_at_once),
         TEST(test_a_turn_is_bounded),
         TEST(test_an_abandoned_command),
+        TEST(test_silence_leaves_no_file),
         TEST(test_a_log_that_cannot_be_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,6 +30,7 @@ static int setup(void **state)
     f->arena = bh_arena_new();
     f->lease.instance = bh_instance_id_make(run, 1);
     f->lease.box.key = bh_strdup("crew.1");
+    f->lease.box.shared = true;
     f->lease.params_json = bh_strdup("{}");
     *state = f;
     return bh_run_files_open(f->home, run.s, &f->run, NULL);
@@ -101,6 +102,13 @@ static void deliver(struct fixture *f)
     T_OK(bh_deliver_lease(f->run, &f->lease, f->arena, &f->delivery, &err));
 }
 
+static void expect_error(struct fixture *f, enum bh_code code, const char *part)
+{
+    struct bh_delivery untouched = {.prompt = "same"};
+    T_ERR(bh_deliver_lease(f->run, &f->lease, f->arena, &untouched, &err), code, part);
+    T_STR(untouched.prompt, "same");
+}
+
 static void test_everything_in_its_place(void **state)
 {
     struct fixture *f = *state;
@@ -133,8 +141,8 @@ static void test_everything_in_its_place(void **state)
     T_INT(f->delivery.copies[1].mode, 0755);
     expect_file(f, f->delivery.copies[1].from, "two", 0555, 2);
 
-    expect_file(f, f->delivery.prompt, "ask", 0644, 1);
-    expect_file(f, f->delivery.params, "{}", 0644, 1);
+    expect_file(f, f->delivery.prompt, "ask", 0444, 1);
+    expect_file(f, f->delivery.params, "{}", 0444, 2);
     assert_null(f->delivery.needs);
 }
 
@@ -143,9 +151,50 @@ static void test_without_inputs_there_is_still_a_record(void **state)
     struct fixture *f = *state;
     deliver(f);
     BH_CLEANUP_FREE char *record = bh_asprintf("%s/in/.provenance.json", f->lease.instance.s);
-    expect_file(f, record, "{}", 0444, 1);
+    expect_file(f, record, "{}", 0444, 2);
     T_INT(f->delivery.n_copies, 0);
     assert_null(f->delivery.prompt);
+}
+
+static void test_a_box_of_its_own_has_no_folder_between(void **state)
+{
+    struct fixture *f = *state;
+    f->lease.box.shared = false;
+    add_file(f, "x", store(f, "x", false));
+    f->lease.needs_json = bh_strdup("[]");
+    deliver(f);
+    T_STR(f->delivery.inputs, "in");
+    T_STR(f->delivery.params, "params.json");
+    T_STR(f->delivery.needs, "needs.json");
+    T_STR(f->delivery.copies[0].from, "files/0");
+    expect_file(f, "needs.json", "[]", 0444, 1);
+    expect_file(f, "files/0", "x", 0444, 2);
+    expect_error(f, BH_E_IO, "File exists");
+}
+
+/* The same text is one file for all of a run; another text is another. */
+static void test_what_many_are_given_is_written_once(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_lease second = {.instance = f->lease.instance, .box = f->lease.box, .params_json = f->lease.params_json};
+    struct bh_lease third = second;
+    second.instance.s[BH_INSTANCE_LEN - 1] = '2';
+    third.instance.s[BH_INSTANCE_LEN - 1] = '3';
+    third.params_json = (char *)(uintptr_t) "{\"a\":1}";
+    deliver(f);
+    BH_CLEANUP_FREE char *first = bh_strdup(f->delivery.params);
+    expect_file(f, first, "{}", 0444, 2);
+    T_OK(bh_deliver_lease(f->run, &second, f->arena, &f->delivery, &err));
+    expect_file(f, first, "{}", 0444, 3);
+    expect_file(f, f->delivery.params, "{}", 0444, 3);
+    T_OK(bh_deliver_lease(f->run, &third, f->arena, &f->delivery, &err));
+    expect_file(f, first, "{}", 0444, 2); /* no longer held */
+    expect_file(f, f->delivery.params, "{\"a\":1}", 0444, 2);
+    BH_CLEANUP_FREE char *tmp = bh_path_join(f->run->dir, "tmp");
+    T_INT(bh_rmtree_at(AT_FDCWD, tmp), 0); /* somebody empties it: no harm */
+    second.instance.s[BH_INSTANCE_LEN - 1] = '4';
+    T_OK(bh_deliver_lease(f->run, &second, f->arena, &f->delivery, &err));
+    expect_file(f, f->delivery.params, "{}", 0444, 1);
 }
 
 static void test_it_is_taken_away_again(void **state)
@@ -158,13 +207,6 @@ static void test_it_is_taken_away_again(void **state)
     T_TRUE(access(path, F_OK) < 0 && errno == ENOENT);
     T_TRUE(bh_cas_has(f->run->links, &f->lease.inputs[0].object.digest));
     bh_deliver_remove(f->run, &f->lease); /* nothing there is fine */
-}
-
-static void expect_error(struct fixture *f, enum bh_code code, const char *part)
-{
-    struct bh_delivery untouched = {.prompt = "same"};
-    T_ERR(bh_deliver_lease(f->run, &f->lease, f->arena, &untouched, &err), code, part);
-    T_STR(untouched.prompt, "same");
 }
 
 static void test_what_cannot_be_delivered(void **state)
@@ -242,10 +284,16 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_everything_in_its_place), TEST(test_without_inputs_there_is_still_a_record),
-        TEST(test_it_is_taken_away_again),  TEST(test_what_cannot_be_delivered),
-        TEST(test_paths_stay_inside),       TEST(test_an_instance_is_delivered_once),
-        TEST(test_files_of_a_shared_box),   TEST(test_the_prompt_is_sealed),
+        TEST(test_everything_in_its_place),
+        TEST(test_without_inputs_there_is_still_a_record),
+        TEST(test_a_box_of_its_own_has_no_folder_between),
+        TEST(test_what_many_are_given_is_written_once),
+        TEST(test_it_is_taken_away_again),
+        TEST(test_what_cannot_be_delivered),
+        TEST(test_paths_stay_inside),
+        TEST(test_an_instance_is_delivered_once),
+        TEST(test_files_of_a_shared_box),
+        TEST(test_the_prompt_is_sealed),
         TEST(test_a_run_needs_its_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,6 @@ static void test_a_plain_success(void **state)
     assert_null(result->kept_box);
     BH_CLEANUP_FREE char *log = rig_log(r, result->instance);
     T_STR(log, "hello\nworld\\|oops\n");
-    T_STR(r->said.data, "state 1 booting\nstate 1 running\nstate 1 collecting\ndone 1\n");
     T_TRUE(fake_boxes_did(r->boxes, "barrier own1"));
     T_TRUE(fake_boxes_did(r->boxes, "destroy own1"));
     T_TRUE(!folder_exists(r, "boxes/own1"));
@@ -66,7 +65,6 @@ static void test_nothing_declared_nothing_collected(void **state)
     struct rig *r = *state;
     struct bh_lease lease = RIG_LEASE(r, "write:out/a.txt=A");
     expect(rig_run(r, &lease), SUCCEEDED, NULL, NULL);
-    T_STR(r->said.data, "state 1 booting\nstate 1 running\ndone 1\n");
     T_TRUE(!fake_boxes_did(r->boxes, "barrier own1"));
 }
 
@@ -83,7 +81,6 @@ static void test_setup_then_run(void **state)
     T_INT(result->cpu_ms, 14);
     BH_CLEANUP_FREE char *log = rig_log(r, result->instance);
     T_STR(log, "set upimport x\\ran\nimport x\\|");
-    T_STR(r->said.data, "state 1 booting\nstate 1 setup\nstate 1 running\ndone 1\n");
     T_TRUE(fake_boxes_did(r->boxes, "exec own1 fake out:set up write:made=x cat:tool.py as root give in /workspace"));
     T_TRUE(fake_boxes_did(r->boxes, "exec own1 fake out:ran\\n cat:tool.py in /workspace"));
 }
@@ -133,6 +130,37 @@ static void test_user_root(void **state)
     T_STR(log, "HOME=/root\nHOME=/root\n|");
     T_TRUE(fake_boxes_did(r->boxes, "exec own1 fake env:HOME as root in /srv")); /* nothing to give away */
     T_TRUE(fake_boxes_did(r->boxes, "exec own1 fake env:HOME stdin as root in /srv"));
+}
+
+static bool is_held(struct rig *r, const void *arg)
+{
+    (void)arg;
+    return fake_boxes_has_held(r->boxes);
+}
+
+/* One that stands still in each phase is told of there, in order. */
+static void test_states_are_told(void **state)
+{
+    struct rig *r = *state;
+    struct bh_lease lease = RIG_LEASE(r, "write:out/a=1", "graceful");
+    RIG_SETUP(&lease, "graceful");
+    lease.setup_ns = lease.run_ns = 50 * BH_NS_PER_MS;
+    rig_add_output(&lease, "a");
+    r->boxes->held = "create";
+    struct bh_instance_id instance = rig_send(r, &lease);
+    rig_until(r, is_held, NULL);
+    rig_until_said(r, "state 1 booting");
+    fake_boxes_go_on(r->boxes);
+    rig_until_said(r, "state 1 setup");
+    T_STR(rig_result(r, instance)->reason, "timeout(setup)");
+    struct bh_lease next = RIG_LEASE(r, "write:out/a=1");
+    rig_add_output(&next, "a");
+    r->boxes->held = "open";
+    instance = rig_send(r, &next);
+    rig_until_said(r, "state 2 collecting");
+    fake_boxes_go_on(r->boxes);
+    T_INT(rig_result(r, instance)->outcome, SUCCEEDED);
+    T_TRUE(!rig_said(r, "state 2 running")); /* overtaken */
 }
 
 /* --- bad ends of commands --- */
@@ -324,6 +352,7 @@ int main(void)
         TEST(test_setup_then_run),
         TEST(test_what_an_agent_finds),
         TEST(test_user_root),
+        TEST(test_states_are_told),
         TEST(test_how_commands_end_badly),
         TEST(test_a_missing_interpreter_is_mentioned),
         TEST(test_timeouts),
