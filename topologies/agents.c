@@ -195,7 +195,7 @@ static void make_cells(struct bh_planner *pl, const struct bh_agent *doc, const 
                         BH_PLAN_MAX_AGENTS);
         return;
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && !pl->too_large; i++)
         make_agent(pl, doc, node, &cells[i]);
     if (doc->matrix && !bh_map_has(pl->by_name, doc->name.s)) { /* `needs` may name all cells at once */
         for (size_t i = first; i < pl->plan->n_agents; i++)

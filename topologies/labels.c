@@ -35,7 +35,7 @@ static bool says_true(const struct bh_node *map, const char *key)
 static enum admission admission_of(struct bh_planner *pl, const struct bh_agent *doc, const char *artifact)
 {
     enum admission best = ADMIT_NOT;
-    for (size_t i = 0; i < bh_node_len(doc->accept) && bh_planner_may_work(pl, 1); i++) {
+    for (size_t i = 0; i < bh_node_len(doc->accept) && bh_planner_may_work(pl, 5); i++) {
         const char *key = bh_node_key_at(doc->accept, i);
         const struct bh_node *entry = bh_node_at(doc->accept, i);
         if (!bh_streq(key, artifact) && !bh_glob_match(key, artifact))

@@ -79,7 +79,7 @@ static bool fits(const struct bh_node *entry, const struct bh_cell *cell)
 
 static bool is_excluded(struct bh_planner *pl, const struct bh_node *exclude, const struct bh_cell *cell)
 {
-    for (size_t i = 0; i < bh_node_len(exclude) && bh_planner_may_work(pl, 1); i++) {
+    for (size_t i = 0; i < bh_node_len(exclude) && bh_planner_may_work(pl, 10); i++) {
         if (fits(bh_node_at(exclude, i), cell))
             return true;
     }
@@ -149,7 +149,7 @@ size_t bh_matrix_cells(struct bh_planner *pl, const struct bh_agent *doc, struct
     const struct bh_node *exclude = bh_node_get(doc->matrix, "exclude");
     size_t n = count_product(&axes);
     bool too_many = n + bh_node_len(include) > BH_PLAN_MAX_AGENTS;
-    for (size_t k = 0; k < n && !too_many; k++) {
+    for (size_t k = 0; k < n && !too_many && !pl->too_large; k++) {
         struct bh_cell cell = combination(pl, &axes, k);
         if (!is_excluded(pl, exclude, &cell))
             add_cell(pl, &cells, cell);
@@ -160,7 +160,7 @@ size_t bh_matrix_cells(struct bh_planner *pl, const struct bh_agent *doc, struct
     if (too_many)
         bh_planner_fail(pl, BH_E_TOO_LARGE, bh_node_pos(doc->matrix), matrix_path(pl, doc),
                         "the matrix of agent '%s' has more than %d cells", doc->name.s, BH_PLAN_MAX_AGENTS);
-    else if (cells.len == 0)
+    else if (cells.len == 0 && !pl->too_large)
         bh_planner_fail(pl, BH_E_BAD_VALUE, bh_node_pos(doc->matrix), matrix_path(pl, doc),
                         "the matrix of agent '%s' leaves no cell", doc->name.s);
     *ret = cells.items;

@@ -59,7 +59,7 @@ bool bh_planner_may_work(struct bh_planner *pl, size_t n)
 {
     pl->work += n;
     if (pl->work > BH_PLAN_MAX_WORK)
-        bh_planner_too_large(pl, "pairs of names to compare", BH_PLAN_MAX_WORK);
+        bh_planner_too_large(pl, "comparisons to make", BH_PLAN_MAX_WORK);
     return !pl->too_large;
 }
 
@@ -109,6 +109,8 @@ static void make(struct bh_planner *pl)
 {
     bh_plan_params(pl);
     bh_plan_agents(pl);
+    if (pl->too_large)
+        return;
     bh_plan_name_collisions(pl);
     bh_graph_bind(pl);
     if (pl->too_large)

@@ -49,9 +49,10 @@ struct bh_plan_agent {
     size_t box;                /* index into plan->boxes */
     enum bh_topology topology; /* what placement made of it */
     /*
-     * Sorted by agent, one per agent (the strictest kind). Barriers are reduced: who waits for a whole stage does not
-     * list the stages that this one waited for. Agents that wait for the same stage share one array (the same pointer),
-     * so that 5,000 agents behind 5,000 others cost 5,000 edges: whoever copies edges should share them too.
+     * Sorted by agent, one per agent (the strictest kind; NEEDS before DATA, which the inputs tell too). Barriers are
+     * reduced: who waits for a whole stage does not list the stages that this one waited for. Agents that wait for the
+     * same stage share one array (the same pointer), so that 5,000 agents behind 5,000 others cost 5,000 edges: whoever
+     * copies edges should share them too.
      */
     struct bh_edge *after;
     size_t n_after;

@@ -10,7 +10,7 @@
 #include "topologies/plan.h"
 
 /* The most that is listed one by one of what comes from stages. */
-enum { LISTED = 100 };
+enum { LISTED = 50 };
 
 static struct bh_val *texts(const char *const *items, size_t n)
 {

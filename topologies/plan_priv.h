@@ -15,7 +15,7 @@
 enum {
     BH_PLAN_MAX_AGENTS = 100000,
     BH_PLAN_MAX_EDGES = 5000000,  /* those of stages, which are shared, do not count */
-    BH_PLAN_MAX_WORK = 100000000, /* comparisons that grow faster than the document */
+    BH_PLAN_MAX_WORK = 100000000, /* of bh_planner_may_work */
     BH_PLAN_MAX_HINTS = 20,       /* a nearest name is looked for in so many errors */
 };
 
@@ -141,8 +141,8 @@ struct bh_namesakes {
 void bh_planner_report(struct bh_planner *pl, struct bh_err *err, struct bh_pos pos, const char *path);
 void bh_planner_warn(struct bh_planner *pl, struct bh_err *err, struct bh_pos pos, const char *path);
 /*
- * Counts `n` comparisons of a kind whose number a document can drive beyond its own size. False where they have become
- * too many: then an error is reported, and the plan goes no further.
+ * Counts work of a kind that a document can drive beyond its own size, in units of about ten nanoseconds. False where
+ * it has become too much: then an error is reported, and the plan goes no further.
  */
 bool bh_planner_may_work(struct bh_planner *pl, size_t n);
 /* Reports once that the plan is too large. */

@@ -37,13 +37,13 @@ static bool has_barrier_agent(struct bh_planner *pl, size_t stage)
     return false;
 }
 
-/* Higher is stricter: success counts more than an end. */
+/* Higher is stricter: success counts more than an end. Data is seen from the inputs as well, `needs` only here. */
 static int strictness(enum bh_edge_kind kind)
 {
     switch (kind) {
-    case BH_EDGE_DATA:
-        return 3;
     case BH_EDGE_NEEDS:
+        return 3;
+    case BH_EDGE_DATA:
         return 2;
     case BH_EDGE_OPTIONAL:
         return 1;
