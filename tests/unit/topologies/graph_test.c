@@ -337,12 +337,14 @@ static const struct bad_plan bad[] = {
      36, "stages[0].for_each.artifact", "nobody makes input 'nope' of agent 'a'", NULL, NULL},
     {AGENTS "  - {name: a, run: x, inputs: [o.txt@2]}\n  - {name: b, run: x, outputs: [o.txt]}\n", BH_E_UNBOUND_INPUT,
      4, 32, "agents[0].inputs[0]", "nobody makes input 'o.txt@2' of agent 'a'", NULL, NULL},
-    /* two inputs at one place */
-    {AGENTS "  - {name: a, run: x, inputs: [{name: p, path: d/f}, {name: q, path: d}]}\n"
-            "  - {name: b, run: x, outputs: [p, q]}\n",
+    /* two inputs at one place, seen once {{ }} are filled */
+    {AGENTS "  - {name: a, run: x, inputs: [{name: p, path: d/f}, {name: q, path: '{{params.d}}'}]}\n"
+            "  - {name: b, run: x, outputs: [p, q]}\nparams: {d: {type: string, default: d}}\n",
      BH_E_BAD_VALUE, 4, 61, "agents[0].inputs[1]",
      "input 'q' of agent 'a' lies at 'in/d', where agents[0].inputs[0] puts 'in/d/f'", NULL, NULL},
-    {AGENTS "  - {name: a, run: x, inputs: [p, {name: q, path: p}]}\n  - {name: b, run: x, outputs: [p, q]}\n",
+    {AGENTS
+     "  - {name: a, run: x, inputs: [p, {name: q, path: '{{params.d}}'}]}\n  - {name: b, run: x, outputs: [p, q]}\n"
+     "params: {d: {type: string, default: p}}\n",
      BH_E_BAD_VALUE, 4, 42, "agents[0].inputs[1]",
      "input 'q' of agent 'a' lies at 'in/p', where agents[0].inputs[0] puts 'in/p'", NULL, NULL},
     /* names of agents */
