@@ -2,13 +2,13 @@
 /*
  * One lease's life.
  *
- *   BOOTING --on_box--> [TURN --on_turn-->] SETUP --on_setup_done--> RUNNING --on_run_done--> CLOSING --on_closed-->
- *   COLLECTING --on_collected--> ENDED --conclude--> (result)
+ *   BOOTING --on_box--> [TURN --on_turn-->] [SETUP --on_setup_done-->] [LOOKING --on_leftovers-->]
+ *   RUNNING --on_run_done--> [CLOSING --on_closed--> COLLECTING --on_collected-->] ENDED --conclude--> (result)
  *
- * TURN is the wait for the setups of others in a shared box; SETUP is left out where there is no setup, CLOSING and
- * COLLECTING where nothing is declared. From every state there is end_with() to ENDED: a failure, a cancel, a lost box.
- * In ENDED nothing of it runs any more and no callback of its box finds it; the result is given from the loop, so that
- * whoever takes it may free the execution.
+ * TURN is the wait for the setups of others in a shared box, SETUP where there is one, LOOKING where an earlier try may
+ * have left matches of a glob, CLOSING and COLLECTING where something is declared. From every state there is end_with()
+ * to ENDED: a failure, a cancel, a lost box. In ENDED nothing of it runs any more and no callback of its box finds it;
+ * the result is given from the loop, so that whoever takes it may free the execution.
  *
  * A box of its own is let go with its folder kept as the lease says; a shared box is left.
  */
@@ -25,11 +25,12 @@
 #include "workers/command.h"
 #include "workers/deliver.h"
 #include "workers/exec_env.h"
+#include "workers/leftovers.h"
 #include "workers/verdict.h"
 
 #define MAGIC 0x65786563u
 
-enum state { BOOTING, TURN, SETUP, RUNNING, CLOSING, COLLECTING, ENDED };
+enum state { BOOTING, TURN, SETUP, LOOKING, RUNNING, CLOSING, COLLECTING, ENDED };
 
 struct bh_execution {
     unsigned magic;
@@ -45,6 +46,7 @@ struct bh_execution {
     struct bh_delivery delivery;
     int stdin_fd;
     struct bh_command *command;
+    struct bh_leftovers *leftovers;
     struct bh_box_call *closing;
     struct bh_collect *collect;
     struct bh_verdict verdict;
@@ -79,6 +81,7 @@ static void end_with(struct bh_execution *e, struct bh_verdict *verdict)
         e->verdict.exit_code = 0; /* of run */
     e->state = ENDED;
     bh_command_free(BH_TAKE(e->command));
+    bh_leftovers_free(BH_TAKE(e->leftovers));
     bh_box_call_forget(BH_TAKE(e->closing));
     event_active(e->later, EV_TIMEOUT, 0);
 }
@@ -231,24 +234,13 @@ static void on_run_done(void *arg, const struct bh_command_end *end)
     e->closing = bh_box_call_barrier(e->box, on_closed, e);
 }
 
-/* A try that is repeated finds the box as it is, but nothing where its outputs will be. */
-static const char *const *paths_to_empty(struct bh_execution *e)
-{
-    const char **paths = bh_arena_alloc(e->arena, (e->lease.n_outputs + 1) * sizeof(*paths));
-    size_t n = 0;
-    for (size_t i = 0; i < e->lease.n_outputs; i++) {
-        if (e->lease.outputs[i].name)
-            paths[n++] = e->lease.outputs[i].path;
-    }
-    return e->lease.try_ > 1 && n > 0 ? paths : NULL;
-}
-
 static int open_stdin(struct bh_execution *e, struct bh_err **err)
 {
     return e->lease.prompt ? bh_prompt_fd(e->lease.prompt, &e->stdin_fd, err) : 0;
 }
 
-static void begin_run(struct bh_execution *e)
+/* `empty`: NULL where nothing can have been left. */
+static void start_run(struct bh_execution *e, const char *const *empty)
 {
     bool copied = e->lease.n_setup > 0; /* the files came with the setup */
     BH_CLEANUP_ERR struct bh_err *err = NULL;
@@ -266,12 +258,48 @@ static void begin_run(struct bh_execution *e)
         .prompt = e->delivery.prompt,
         .params = e->delivery.params,
         .needs = e->delivery.needs,
-        .empty_first = paths_to_empty(e),
+        .empty_first = empty,
     };
     if (rc == 0)
         rc = start_command(e, &exec, e->lease.run_ns, on_run_done, &err);
     if (rc != 0)
         end_for_host(e, "starting run", rc, err);
+}
+
+static void on_leftovers(void *arg, const char *const *paths)
+{
+    struct bh_execution *e = check(arg);
+    start_run(e, paths);
+    bh_leftovers_free(BH_TAKE(e->leftovers));
+}
+
+static const char *const *declared_paths(struct bh_execution *e)
+{
+    const char **paths = bh_arena_alloc(e->arena, (e->lease.n_outputs + 1) * sizeof(*paths));
+    for (size_t i = 0; i < e->lease.n_outputs; i++)
+        paths[i] = e->lease.outputs[i].path;
+    return paths;
+}
+
+static bool has_glob(const struct bh_lease *lease)
+{
+    for (size_t i = 0; i < lease->n_outputs; i++) {
+        if (lease->outputs[i].glob)
+            return true;
+    }
+    return false;
+}
+
+/* A try that is repeated finds a shared box as it is, but nothing where its outputs will be. */
+static void begin_run(struct bh_execution *e)
+{
+    bool again = e->lease.try_ > 1 && e->lease.box.shared && e->lease.n_outputs > 0;
+    if (again && has_glob(&e->lease)) {
+        enter(e, LOOKING, NULL);
+        e->leftovers = bh_leftovers_find(e->box, e->host->helper, &e->lease, on_leftovers, e);
+        return;
+    }
+    start_run(e, again ? declared_paths(e) : NULL);
 }
 
 static void on_setup_done(void *arg, const struct bh_command_end *end)
@@ -461,6 +489,7 @@ void bh_execution_free(struct bh_execution *e)
         return;
     BH_ASSERT(e->magic == MAGIC);
     bh_command_free(e->command);
+    bh_leftovers_free(e->leftovers);
     bh_box_call_forget(e->closing);
     bh_collect_free(e->collect);
     leave_box(e);

@@ -5,7 +5,9 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -202,6 +204,36 @@ static void test_sizes(void **state)
     huge.outputs[1].max_size = 1 << 20;
     expect(collect(r, &huge, build_sizes), "output-invalid",
            "output 'huge' has 4294967296 bytes, more than its max_size of 1048576");
+}
+
+/* --- a store that takes no more --- */
+
+static void build_beyond_the_store(struct scene *s)
+{
+    put(s, "out/small", "fits");
+    put(s, "out/large", "");
+    BH_CLEANUP_FD int fd = openat(s->dirfd, "out/large", O_WRONLY | O_CLOEXEC);
+    T_INT(ftruncate(fd, 1 << 20), 0);
+    struct rlimit limit;
+    T_INT(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = 64 * 1024;
+    T_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void test_a_store_that_takes_no_more_is_the_hosts_fault(void **state)
+{
+    struct rig *r = *state;
+    struct rlimit before;
+    T_INT(getrlimit(RLIMIT_FSIZE, &before), 0);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    struct bh_lease lease = DECLARES(r, "small", "large");
+    const struct bh_result *result = collect(r, &lease, build_beyond_the_store);
+    T_INT(setrlimit(RLIMIT_FSIZE, &before), 0);
+    expect(result, "host", NULL);
+    T_TRUE(bh_starts_with(result->detail, "storing outputs: "));
+    T_TRUE(bh_ends_with(result->detail, "File too large"));
+    struct bh_lease again = DECLARES(r, "ten");
+    expect(collect(r, &again, build_sizes), NULL, NULL); /* and the next one finds nothing in its way */
 }
 
 /* --- missing --- */
@@ -532,6 +564,7 @@ int main(void)
         TEST(test_a_device),
         TEST(test_of_all_modes_only_the_exec_bit_leaves),
         TEST(test_sizes),
+        TEST(test_a_store_that_takes_no_more_is_the_hosts_fault),
         TEST(test_missing_says_what_is_there),
         TEST(test_a_long_list_is_cut),
         TEST(test_optional_outputs_may_be_absent),

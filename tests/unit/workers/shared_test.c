@@ -335,6 +335,53 @@ static void test_a_second_try_finds_its_outputs_gone(void **state)
     T_STR(log, "absent1\\|");
 }
 
+/* The matches of a glob that an earlier try left are not this one's. */
+static void test_a_second_try_does_not_publish_the_first_ones_matches(void **state)
+{
+    struct rig *r = *state;
+    struct bh_lease first =
+                        CREW(r, "write:out/old.json=1", "write:out/sub/old.json=1", "write:out/kept.txt=1", "exit:1"),
+                    second = CREW(r, "write:out/new.json=2", "cat:out/old.json", "cat:out/kept.txt");
+    for (int i = 0; i < 2; i++) {
+        struct bh_lease *lease = i ? &second : &first;
+        rig_add_output(lease, "a.json")->optional = true;
+        rig_add_glob(lease, "*.json");
+        rig_add_glob(lease, "sub/**")->optional = true;
+    }
+    second.try_ = 2;
+    expect(rig_run(r, &first), FAILED, NULL);
+    const struct bh_result *result = expect(rig_run(r, &second), SUCCEEDED, NULL);
+    T_INT(result->n_outputs, 1);
+    rig_expect_object(r, &result->outputs[0], "new.json", "2");
+    BH_CLEANUP_FREE char *log = rig_log(r, result->instance);
+    T_STR(log, "absent1\\|");
+}
+
+static bool is_held(struct rig *r, const void *arg)
+{
+    (void)arg;
+    return fake_boxes_has_held(r->boxes);
+}
+
+static void test_a_second_try_is_killed_or_lost_while_it_looks(void **state)
+{
+    struct rig *r = *state;
+    for (int lose = 0; lose < 2; lose++) {
+        struct bh_lease lease = CREW(r, "exit:0");
+        rig_add_glob(&lease, "*.json");
+        lease.try_ = 2;
+        r->boxes->held = "open";
+        struct bh_instance_id instance = rig_send(r, &lease);
+        rig_until(r, is_held, NULL);
+        if (lose)
+            fake_boxes_lose(r->boxes, "crew.1");
+        else
+            rig_send_kill(r, instance, 7);
+        expect(rig_result(r, instance), lose ? BH_OUTCOME_LOST : BH_OUTCOME_CANCELLED, NULL);
+        fake_boxes_go_on(r->boxes);
+    }
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, rig_setup, rig_teardown)
@@ -356,6 +403,8 @@ int main(void)
         TEST(test_release),
         TEST(test_the_worker_is_freed_with_shared_boxes),
         TEST(test_a_second_try_finds_its_outputs_gone),
+        TEST(test_a_second_try_does_not_publish_the_first_ones_matches),
+        TEST(test_a_second_try_is_killed_or_lost_while_it_looks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
