@@ -185,8 +185,8 @@ static void add_glob(const struct maker *m, const struct bh_plan_input *input, s
     const struct bh_registry *bus = bh_live_run_registry(m->run);
     for (size_t i = 0; i < bh_registry_len(bus); i++) {
         const struct bh_artifact *a = bh_registry_at(bus, i);
-        bool source = *a->agent == '\0';
-        if (bh_glob_match(input->name, a->name) && (source || made_by(m->plan, input, a->agent)))
+        bool wanted = *a->agent ? made_by(m->plan, input, a->agent) : input->source >= 0;
+        if (wanted && bh_glob_match(input->name, a->name))
             add_input(m->lease, cap, seen, a, a->name);
     }
 }
