@@ -22,6 +22,8 @@
 #include "workers/output_glob.h"
 #include "workers/output_job.h"
 
+#define MAGIC 0x636f6c6cu
+
 #define OUTPUT_ROOT "out"
 
 struct wanted {
@@ -30,6 +32,7 @@ struct wanted {
 };
 
 struct bh_collect {
+    uint32_t magic;
     struct bh_collect_spec spec;
     bh_collected_fn fn;
     void *arg;
@@ -46,6 +49,13 @@ struct bh_collect {
     struct bh_buf missing; /* "'a', 'b'" */
     size_t n_missing;
 };
+
+static struct bh_collect *check(void *arg)
+{
+    struct bh_collect *c = arg;
+    BH_ASSERT(c->magic == MAGIC);
+    return c;
+}
 
 static void expand(struct bh_collect *c);
 static void fetch_next(struct bh_collect *c);
@@ -89,7 +99,7 @@ static void finish_missing(struct bh_collect *c, const char *what_is_there)
 
 static void on_listed(void *owner, void *data)
 {
-    struct bh_collect *c = owner;
+    struct bh_collect *c = check(owner);
     const struct bh_walk_job *job = data;
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     c->job = NULL;
@@ -100,7 +110,7 @@ static void on_listed(void *owner, void *data)
 static void on_list_opened(void *arg, int fd, int error)
 {
     static const struct bh_job_ops ops = {bh_walk_job_run, on_listed, bh_walk_job_free};
-    struct bh_collect *c = arg;
+    struct bh_collect *c = check(arg);
     c->opening = NULL;
     if (fd >= 0)
         c->job = bh_helper_submit(c->spec.helper, &ops, c, bh_walk_job_new(fd));
@@ -166,7 +176,7 @@ static bool open_failed(const struct bh_collect *c, const char *name, bool match
 
 static void on_stored(void *owner, void *data)
 {
-    struct bh_collect *c = owner;
+    struct bh_collect *c = check(owner);
     struct bh_store_job *job = data;
     c->job = NULL;
     if (job->verdict.outcome != BH_OUTCOME_SUCCEEDED) {
@@ -192,7 +202,7 @@ static void submit_store(struct bh_collect *c, int fd, const struct wanted *w, b
 
 static void on_file(void *arg, int fd, int error)
 {
-    struct bh_collect *c = arg;
+    struct bh_collect *c = check(arg);
     const struct wanted *w = &c->wanted[c->fetched++];
     struct bh_verdict verdict;
     c->opening = NULL;
@@ -224,7 +234,7 @@ static void fetch_next(struct bh_collect *c)
 
 static void take_match(void *arg, const char *name)
 {
-    struct bh_collect *c = arg;
+    struct bh_collect *c = check(arg);
     const struct bh_lease_output *o = &c->spec.lease->outputs[c->expanded];
     add_wanted(c, name, bh_asprintf("%s/%s", o->path, name), o);
 }
@@ -238,7 +248,7 @@ static void no_match(struct bh_collect *c)
 
 static void on_walked(void *owner, void *data)
 {
-    struct bh_collect *c = owner;
+    struct bh_collect *c = check(owner);
     const struct bh_walk_job *job = data;
     struct bh_verdict verdict;
     size_t n;
@@ -256,7 +266,7 @@ static void on_walked(void *owner, void *data)
 static void on_root(void *arg, int fd, int error)
 {
     static const struct bh_job_ops ops = {bh_walk_job_run, on_walked, bh_walk_job_free};
-    struct bh_collect *c = arg;
+    struct bh_collect *c = check(arg);
     struct bh_verdict verdict;
     c->opening = NULL;
     if (fd >= 0) {
@@ -289,6 +299,7 @@ static void expand(struct bh_collect *c)
 struct bh_collect *bh_collect_start(const struct bh_collect_spec *spec, bh_collected_fn fn, void *arg)
 {
     struct bh_collect *c = bh_alloc(sizeof(*c));
+    c->magic = MAGIC;
     BH_ASSERT(spec->lease->n_outputs > 0);
     c->spec = *spec;
     c->fn = fn;
@@ -327,5 +338,6 @@ void bh_collect_free(struct bh_collect *c)
     bh_free(c->outputs);
     bh_map_free(c->taken);
     bh_buf_fini(&c->missing);
+    c->magic = 0;
     bh_free(c);
 }

@@ -18,7 +18,10 @@
 #include "workers/box_call.h"
 #include "workers/deadline.h"
 
+#define MAGIC 0x636d6e64u
+
 struct bh_command {
+    uint32_t magic;
     enum { RUNS, TERM_SENT, KILL_SENT } state;
     struct bh_box_call *call; /* NULL once it has ended */
     struct bh_pipes *pipes;
@@ -30,11 +33,19 @@ struct bh_command {
     void *arg;
 };
 
+static struct bh_command *check(void *arg)
+{
+    struct bh_command *c = arg;
+    BH_ASSERT(c->magic == MAGIC);
+    return c;
+}
+
 static void destroy(struct bh_command *c)
 {
     bh_deadline_free(c->deadline);
     bh_pipes_free(c->pipes);
     bh_close(c->stdin_fd);
+    c->magic = 0;
     bh_free(c);
 }
 
@@ -60,7 +71,7 @@ static void ask_to_end(struct bh_command *c)
 
 static void on_deadline(void *arg)
 {
-    struct bh_command *c = arg;
+    struct bh_command *c = check(arg);
     if (c->state == RUNS) {
         c->timed_out = true;
         ask_to_end(c);
@@ -71,7 +82,7 @@ static void on_deadline(void *arg)
 
 static void on_exec_done(void *arg, const struct bh_exec_result *result)
 {
-    struct bh_command *c = arg;
+    struct bh_command *c = check(arg);
     c->call = NULL;
     if (!c->fn) {
         destroy(c);
@@ -95,6 +106,7 @@ int bh_command_start(const struct bh_command_spec *spec, bh_command_done_fn fn, 
     if (rc != 0)
         return rc;
     struct bh_command *c = bh_alloc(sizeof(*c));
+    c->magic = MAGIC;
     c->pipes = pipes;
     c->stdin_fd = BH_TAKE_FD(stdin_fd);
     c->grace_ns = spec->grace_ns;

@@ -23,6 +23,8 @@
 #include "workers/deliver.h"
 #include "workers/exec_env.h"
 
+#define MAGIC 0x73686278u
+
 /* What it takes to make the box, copied from the lease of who came first. Lies in the arena. */
 struct recipe {
     struct bh_arena *arena; /* NULL: there is none */
@@ -34,6 +36,7 @@ struct recipe {
 };
 
 struct shared_box {
+    uint32_t magic;
     struct bh_shared_boxes *owner;
     char *name; /* "RUN/KEY" */
     enum { CREATING, SETTING_UP, READY, ENDING } state;
@@ -52,6 +55,13 @@ struct shared_box {
     void *frozen_arg;
     struct event *later;
 };
+
+static struct shared_box *check(void *arg)
+{
+    struct shared_box *b = arg;
+    BH_ASSERT(b->magic == MAGIC);
+    return b;
+}
 
 struct bh_shared_use {
     struct bh_list link, turn_link;
@@ -177,7 +187,7 @@ static void become_ready(struct shared_box *b)
 
 static void on_setup_done(void *arg, const struct bh_command_end *end)
 {
-    struct shared_box *b = arg;
+    struct shared_box *b = check(arg);
     struct bh_verdict verdict;
     BH_CLEANUP_FREE char *what = bh_asprintf("setup of box '%s'", b->recipe.box.id);
     const struct bh_command_name name = {
@@ -219,7 +229,7 @@ static int start_setup(struct shared_box *b, struct bh_err **err)
 
 static void on_created(void *arg, int code, const struct bh_err *error)
 {
-    struct shared_box *b = arg;
+    struct shared_box *b = check(arg);
     struct bh_verdict verdict;
     BH_CLEANUP_ERR struct bh_err *err = NULL;
     if (code != 0) {
@@ -241,7 +251,7 @@ static void on_created(void *arg, int code, const struct bh_err *error)
 
 static void on_lost(void *arg)
 {
-    struct shared_box *b = arg;
+    struct shared_box *b = check(arg);
     struct bh_verdict verdict;
     bh_verdict_lost(&verdict, "the wait for it");
     fail_waiting(b, &verdict);
@@ -279,6 +289,7 @@ static void remove_box(struct shared_box *b)
     recipe_fini(&b->recipe);
     bh_run_files_unref(b->run);
     event_free(b->later);
+    b->magic = 0;
     bh_free(b);
 }
 
@@ -312,7 +323,7 @@ static void after_gone(struct shared_box *b)
 
 static void on_gone(void *arg, int code, const struct bh_err *err)
 {
-    struct shared_box *b = arg;
+    struct shared_box *b = check(arg);
     (void)code;
     (void)err;
     b->handle = NULL;
@@ -333,7 +344,7 @@ static void give_up(struct shared_box *b, bool keep)
 
 static void on_later(evutil_socket_t fd, short what, void *arg)
 {
-    struct shared_box *b = arg;
+    struct shared_box *b = check(arg);
     (void)fd;
     (void)what;
     if (b->state == READY)
@@ -353,6 +364,7 @@ static struct shared_box *find_box(struct bh_shared_boxes *s, const char *run, c
 static struct shared_box *new_box(struct bh_shared_boxes *s, struct bh_run_files *run, const char *key)
 {
     struct shared_box *b = bh_alloc(sizeof(*b));
+    b->magic = MAGIC;
     b->owner = s;
     b->name = bh_asprintf("%s/%s", run->run, key);
     b->run = bh_run_files_ref(run);
@@ -436,7 +448,7 @@ void bh_shared_leave(struct bh_shared_use *use)
 
 static void on_frozen(void *arg, int code, const struct bh_err *err)
 {
-    struct shared_box *b = arg;
+    struct shared_box *b = check(arg);
     bh_box_done_fn frozen = BH_TAKE(b->frozen);
     b->handle = NULL;
     frozen(b->frozen_arg, code, err);

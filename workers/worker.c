@@ -25,6 +25,8 @@
 #include "workers/execution.h"
 #include "workers/verdict.h"
 
+#define MAGIC 0x776f726bu
+
 #define PARKED_TIMEOUT_NS (30 * BH_NS_PER_S) /* the engine parks a call for 20 s at most */
 #define PLAIN_TIMEOUT_NS (10 * BH_NS_PER_S)
 #define TELL_AFTER_US 10000
@@ -49,6 +51,7 @@ struct live { /* an execution, by its instance */
 };
 
 struct bh_worker {
+    uint32_t magic;
     struct event_base *loop;
     struct bh_boxes *boxes;
     char *home;
@@ -63,6 +66,13 @@ struct bh_worker {
     struct event *tell;
     struct bh_map *runs; /* struct bh_run_files by run */
 };
+
+static struct bh_worker *check(void *arg)
+{
+    struct bh_worker *w = arg;
+    BH_ASSERT(w->magic == MAGIC);
+    return w;
+}
 
 /* --- messages that must arrive --- */
 
@@ -117,7 +127,7 @@ static void tell_state(struct bh_worker *w, const char *instance, int64_t epoch,
 
 static void tell_states(evutil_socket_t fd, short what, void *arg)
 {
-    struct bh_worker *w = arg;
+    struct bh_worker *w = check(arg);
     const char *instance;
     void *value;
     (void)fd;
@@ -136,7 +146,7 @@ static void tell_states(evutil_socket_t fd, short what, void *arg)
 static void on_state(void *arg, const struct bh_lease *lease, const char *state)
 {
     static const struct timeval soon = {.tv_usec = TELL_AFTER_US};
-    struct bh_worker *w = arg;
+    struct bh_worker *w = check(arg);
     struct live *live = bh_map_get(w->lives, lease->instance.s);
     live->untold = state;
     if (!evtimer_pending(w->tell, NULL))
@@ -153,7 +163,7 @@ static void post_result(struct bh_worker *w, const struct bh_result *result)
 
 static void on_ended(void *arg, struct bh_execution *e, struct bh_result *result)
 {
-    struct bh_worker *w = arg;
+    struct bh_worker *w = check(arg);
     post_result(w, result);
     bh_map_del(w->lives, result->instance.s);
     bh_result_fini(result);
@@ -359,7 +369,7 @@ static void park(struct parked *p)
 
 static void on_up(void *arg)
 {
-    struct bh_worker *w = arg;
+    struct bh_worker *w = check(arg);
     BH_LIST_FOREACH (it, tmp, &w->messages) {
         send_message(BH_CONTAINER(it, struct must_arrive, link));
     }
@@ -397,6 +407,7 @@ int bh_worker_new(struct event_base *loop, struct bh_boxes *boxes, const struct 
                   struct bh_worker **ret, struct bh_err **err)
 {
     struct bh_worker *w = bh_alloc(sizeof(*w));
+    w->magic = MAGIC;
     w->loop = loop;
     w->boxes = boxes;
     w->home = bh_strdup(options->home);
@@ -445,5 +456,6 @@ void bh_worker_free(struct bh_worker *w)
     event_free(w->tell);
     bh_close(w->null_fd);
     bh_free(w->home);
+    w->magic = 0;
     bh_free(w);
 }
