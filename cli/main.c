@@ -3,6 +3,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "base/fd.h"
 #include "base/log.h"
@@ -119,11 +120,26 @@ static int find_verb(int argc, char **argv)
     return argc;
 }
 
+/*
+ * A write that cannot be made is an error where it is made, never a signal; and as many descriptors as we may have: an
+ * agent at work takes about nine of them.
+ */
+static void set_up_process(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct rlimit files;
+    (void)setlocale(LC_CTYPE, "C.UTF-8");
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigaction(SIGXFSZ, &ignore, NULL);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    (void)setlocale(LC_CTYPE, "C.UTF-8");
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    (void)sigaction(SIGPIPE, &ignore, NULL);
+    set_up_process();
     int at = find_verb(argc, argv);
     if (at >= argc || bh_streq(argv[at], "help")) {
         const struct bh_cmd *about = at + 1 < argc ? bh_command_find(argv[at + 1]) : NULL;

@@ -61,9 +61,12 @@ static int do_mount_calls(const struct bh_launcher *l)
     return bh_mount_restrict(fd, MOUNT_ATTR_RDONLY, false);
 }
 
+static int probe_dir = -1; /* a detached copy of the mount at PROBE_DIR, as boxes get theirs */
+
 static int do_overlay(const struct bh_launcher *l)
 {
-    if (fchdir(l->home) < 0 || chdir(PROBE_DIR) < 0)
+    (void)l;
+    if (move_mount(probe_dir, "", AT_FDCWD, "/home", MOVE_MOUNT_F_EMPTY_PATH) < 0 || chdir("/home") < 0)
         return -1;
     return mount("overlay", "at", "overlay", 0, "lowerdir=lower,upperdir=upper,workdir=work,userxattr,volatile");
 }
@@ -122,6 +125,7 @@ static void make_probe_dir(const struct bh_launcher *l)
         if (fchownat(l->home, dirs[i], l->first_id, l->first_id, AT_SYMLINK_NOFOLLOW) < 0)
             return; /* the probe then says that it does not work */
     }
+    probe_dir = bh_mount_clone(l->home, PROBE_DIR, false);
 }
 
 struct answer {
@@ -161,7 +165,7 @@ static void add_own_state(const struct bh_launcher *l, struct answer *a)
     add(a, "range of ids", range, false, range ? "200000-265535" : "one id",
         "root and the agent of a box are the same user outside; files of the host in a writable /usr cannot be changed",
         "run as root");
-    add(a, "ids of inputs", range && !l->no_idmap && l->agent_ns >= 0, false,
+    add(a, "ids of inputs", !range || (!l->no_idmap && l->agent_ns >= 0), false,
         !range        ? "not needed"
         : l->no_idmap ? "the file system cannot do it"
                       : "works",
@@ -173,8 +177,11 @@ void bh_probe(struct bh_launcher *l)
     struct answer a = {.head = {.kind = BH_MSG_PROBE}, .strings = BH_BUF_INIT};
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
     make_probe_dir(l);
+    (void)prctl(PR_SET_DUMPABLE, 1); /* the maps of a child that is not dumpable belong to root; no box is there yet */
     for (size_t i = 0; i < BH_ARRAY_LEN(probes); i++)
         run_probe(l, &probes[i], &a);
+    (void)prctl(PR_SET_DUMPABLE, 0);
+    bh_close(BH_TAKE_FD(probe_dir));
     (void)bh_rmtree_at(l->home, PROBE_DIR);
     add_own_state(l, &a);
     bh_buf_add(&out, &a.head, sizeof(a.head));
