@@ -6,6 +6,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -238,6 +239,21 @@ static int in_memfd(const struct bh_buf *strings)
     return BH_TAKE_FD(fd);
 }
 
+/*
+ * A pipe belongs to who made it, and /dev/stdout opens it again: with ids of its own the agent could write to its
+ * streams but not open them.
+ */
+static void give_pipes(const struct ns *ns, const struct bh_exec_spec *spec)
+{
+    const int fds[] = {spec->stdin_fd, spec->stdout_fd, spec->stderr_fd};
+    uid_t id = ns->owner.first_id + (spec->root ? 0 : BH_AGENT_UID);
+    for (size_t i = 0; i < BH_ARRAY_LEN(fds) && ns->owner.mode == BH_IDS_RANGE; i++) {
+        struct stat st;
+        if (fstat(fds[i], &st) == 0 && S_ISFIFO(st.st_mode) && fchown(fds[i], id, id) < 0)
+            return; /* not ours to give: the agent does without */
+    }
+}
+
 /* 0 or an errno. */
 static int send_exec(struct bh_box *box, const struct bh_exec_spec *spec, uint64_t id)
 {
@@ -257,6 +273,7 @@ static int send_exec(struct bh_box *box, const struct bh_exec_spec *spec, uint64
     bh_buf_add(&out, &msg, sizeof(msg));
     if (memfd < 0)
         bh_buf_add(&out, strings.data, strings.len);
+    give_pipes(box->ns, spec);
     const int fds[] = {spec->stdin_fd, spec->stdout_fd, spec->stderr_fd, memfd};
     say(box, out.data, out.len, fds, memfd >= 0 ? 4 : 3);
     return 0;

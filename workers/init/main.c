@@ -121,12 +121,20 @@ static void spawn(const struct bh_init_setup *setup)
     bh_close(pidfd);
 }
 
-/* For the agents: nobody in between catches or ignores anything. */
+/*
+ * For the agents: nobody in between catches or ignores anything. By the system call, because the library keeps two
+ * signals to itself and would leave them ignored where somebody above us did that.
+ */
 static void reset_signals(void)
 {
-    struct sigaction dfl = {.sa_handler = SIG_DFL};
-    for (int sig = 1; sig <= SIGRTMAX; sig++)
-        (void)sigaction(sig, &dfl, NULL); /* EINVAL for KILL, STOP and the library's own */
+    const struct {
+        void *handler;
+        unsigned long flags;
+        void *restorer;
+        uint64_t mask;
+    } dfl = {0};
+    for (int sig = 1; sig <= 64; sig++)
+        (void)syscall(SYS_rt_sigaction, sig, &dfl, NULL, sizeof(dfl.mask)); /* EINVAL for KILL and STOP */
 }
 
 static void be_quiet_and_mortal(void)

@@ -46,7 +46,7 @@ static int open_or_make_dir(int dirfd, const char *name, uid_t owner)
     if (mkdirat(dirfd, name, 0755) < 0 && errno != EEXIST)
         return -1;
     fd = open_dir(dirfd, name);
-    if (fd >= 0 && fchown(fd, owner, owner) < 0) {
+    if (fd >= 0 && fchown(fd, owner, (gid_t)-1) < 0) { /* the group is that of the folder above */
         bh_close(fd);
         return -1;
     }

@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# in_mode.sh MODE PROGRAM: runs a test program of boxes as root, as an ordinary user, or as root of a user namespace, with its own
+# copy of the programs where everybody can reach them. Exit 77 is a skip.
+set -u
+mode=$1 program=$2
+
+skip() { # capability reason
+  case ",${BH_MUST_RUN:-}," in
+    *",$1,"* | *,all,*)
+      echo "must run here, but $1 is missing: $2" >&2
+      exit 1
+      ;;
+  esac
+  echo "SKIP $1: $2"
+  exit 77
+}
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/bh-boxes-XXXXXX") || exit 1
+trap 'chmod -R u+rwX "$work" 2>/dev/null; rm -rf "$work"' EXIT
+cp "$BH_BIN/bulkhead-launcher" "$BH_BIN/bulkhead-init" "$program" "$work/" || exit 1
+mkdir "$work/tmp"
+chmod -R a+rX "$work"
+export BH_BIN=$work TMPDIR=$work/tmp BH_MODE=$mode
+nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+[ "$(id -u)" -eq 0 ] || nobody=()
+[ "$(id -u)" -ne 0 ] || [ "$mode" = root ] || chown 65534:65534 "$work/tmp"
+case "$mode" in
+  root)
+    [ "$(id -u)" -eq 0 ] || skip root "needs root"
+    "$work/$(basename "$program")"
+    ;;
+  user)
+    "${nobody[@]}" "$work/$(basename "$program")"
+    ;;
+  userns)
+    "${nobody[@]}" unshare -r true 2>/dev/null || skip userns "unshare -r does not work"
+    "${nobody[@]}" unshare -r "$work/$(basename "$program")"
+    ;;
+  *)
+    echo "unknown mode $mode" >&2
+    exit 1
+    ;;
+esac
