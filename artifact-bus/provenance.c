@@ -5,6 +5,8 @@
  */
 #include "artifact-bus/provenance.h"
 
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/val.h"
@@ -48,6 +50,45 @@ static void set_command(struct bh_val *map, const char *key, char **argv, size_t
     bh_json_format_canonical(list, &text);
     struct bh_digest d = bh_digest_of(text.data, text.len);
     set_digest(map, key, &d);
+}
+
+/* The command itself, for people; a list that would be long is left to its digest. */
+static void set_argv(struct bh_val *map, char **argv, size_t n)
+{
+    enum { LONGEST = 4096 };
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++)
+        len += strlen(argv[i]) + 1;
+    struct bh_val *list = bh_val_set(map, "argv", len > LONGEST ? bh_val_null() : bh_val_list());
+    for (size_t i = 0; i < n && len <= LONGEST; i++)
+        bh_val_add(list, bh_val_str(argv[i]));
+}
+
+static void set_text_digest(struct bh_val *map, const char *key, const char *text)
+{
+    if (!text) {
+        bh_val_set(map, key, bh_val_null());
+        return;
+    }
+    struct bh_digest d = bh_digest_of(text, strlen(text));
+    set_digest(map, key, &d);
+}
+
+/* Of what is the same each time that the same thing is asked for: not the run, the instance, the attempt, the try. */
+static void set_env(struct bh_val *map, const struct bh_lease *lease)
+{
+    static const char *const varying[] = {"BULKHEAD_RUN", "BULKHEAD_INSTANCE", "BULKHEAD_ATTEMPT", "BULKHEAD_TRY"};
+    BH_CLEANUP_VAL struct bh_val *env = bh_val_map();
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    for (size_t i = 0; i < lease->n_env; i++) {
+        bool varies = false;
+        for (size_t k = 0; k < BH_ARRAY_LEN(varying); k++)
+            varies = varies || strcmp(varying[k], lease->env[i].name) == 0;
+        if (!varies)
+            bh_val_set_str(env, lease->env[i].name, lease->env[i].value);
+    }
+    bh_json_format_canonical(env, &text);
+    set_text_digest(map, "env", text.data);
 }
 
 static void set_layers(struct bh_val *map, const struct bh_lease_box *box)
@@ -96,7 +137,7 @@ struct bh_val *bh_provenance_of_output(const struct bh_lease *lease, const struc
     set_object(map, output->name, &output->object);
     bh_val_set_str(map, "run", lease->run.s);
     bh_val_set_str(map, "agent", lease->agent);
-    bh_val_set_str(map, "stage", lease->stage);
+    bh_val_set_str(map, "stage", lease->stage && *lease->stage ? lease->stage : NULL);
     bh_val_set_int(map, "attempt", lease->attempt);
     bh_val_set_int(map, "try", lease->try_);
     bh_val_set_str(map, "instance", lease->instance.s);
@@ -104,7 +145,13 @@ struct bh_val *bh_provenance_of_output(const struct bh_lease *lease, const struc
     bh_val_set_str(map, "base", lease->box.base);
     set_layers(map, &lease->box);
     set_command(map, "command", lease->run_argv, lease->n_run);
+    set_argv(map, lease->run_argv, lease->n_run);
     set_command(map, "setup", lease->setup, lease->n_setup);
+    set_command(map, "box_setup", lease->box.setup, lease->box.n_setup);
+    set_text_digest(map, "prompt", lease->prompt);
+    set_text_digest(map, "params", lease->params_json);
+    set_env(map, lease);
+    bh_val_set_str(map, "user", lease->user);
     set_files(map, lease);
     set_inputs(map, lease);
     set_label(map, tainted, why);

@@ -244,6 +244,33 @@ const struct bh_cmd bh_cmd_get = {
 
 static void print_chain(const struct artifacts *a, const char *name, int depth, struct bh_val *seen);
 
+static void print_digest(const struct bh_val *record, const char *key, int depth)
+{
+    const char *digest = bh_val_str_of(record, key);
+    if (digest)
+        printf("%*s  %s %.19s\n", depth * 2, "", key, digest);
+}
+
+/* The first line of the last word: of a string command that is what the document says. */
+static void print_command(const struct bh_val *record, int depth)
+{
+    const struct bh_val *argv = bh_val_get(record, "argv");
+    const char *first = bh_val_get_str(bh_val_at(argv, 0));
+    size_t n = bh_val_len(argv), from = n == 3 && bh_streq(first, "/bin/sh") ? 2 : 0;
+    if (n == 0) {
+        print_digest(record, "command", depth);
+        return;
+    }
+    printf("%*s  command", depth * 2, "");
+    for (size_t i = from; i < n; i++) {
+        const char *word = bh_val_get_str(bh_val_at(argv, i));
+        BH_CLEANUP_FREE char *line = bh_strndup(word, strcspn(word, "\n"));
+        putchar(' ');
+        bh_cli_print_escaped(line);
+    }
+    printf("  (%.19s)\n", bh_val_str_of(record, "command"));
+}
+
 static void print_record(const struct artifacts *a, const struct bh_artifact_row *row, int depth, struct bh_val *seen)
 {
     BH_CLEANUP_VAL struct bh_val *record = NULL;
@@ -258,9 +285,10 @@ static void print_record(const struct artifacts *a, const struct bh_artifact_row
     }
     printf("%*s  made by %s, attempt %lld (%s) in box %s\n", depth * 2, "", row->agent, (long long)row->attempt,
            row->instance, bh_val_str_of(record, "box"));
-    const char *command = bh_val_str_of(record, "command");
-    if (command)
-        printf("%*s  command %.19s\n", depth * 2, "", command);
+    print_command(record, depth);
+    print_digest(record, "setup", depth);
+    print_digest(record, "box_setup", depth);
+    print_digest(record, "prompt", depth);
     const struct bh_val *files = bh_val_get(record, "files");
     for (size_t i = 0; i < bh_val_len(files); i++)
         printf("%*s  file %s %.19s\n", depth * 2, "", bh_val_str_of(bh_val_at(files, i), "path"),

@@ -65,7 +65,10 @@ static void test_output_record(void **state)
           "\"size\":3,\"run\":\"" RUN "\",\"agent\":\"modeling\",\"stage\":\"model\",\"attempt\":1,\"try\":2,"
           "\"instance\":\"" RUN "-000003\",\"box\":\"crew\",\"base\":\"host\",\"layers\":[\"layer-2\",\"layer-1\"],"
           "\"command\":\"sha256:d48235d9ac8acf24cf256f9388d9713d57cc316238ff3d50ad797ea3ee755148\","
+          "\"argv\":[\"/bin/sh\",\"-ceu\",\"make scores.csv\"],"
           "\"setup\":\"sha256:bbc4653f074af234fe29fcb7606d948733460fe2bcb21552d3605221231ece93\","
+          "\"box_setup\":null,\"prompt\":null,\"params\":null,"
+          "\"env\":\"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a\",\"user\":null,"
           "\"files\":[{\"path\":\"x.py\",\"digest\":\"sha256:"
           "3b9c358f36f0a31b6ad3e14f309c7cf198ac9246e8316f9ce543d5b19ac02b80\"}],"
           "\"inputs\":[{\"name\":\"pages.jsonl\",\"digest\":\"sha256:"
@@ -114,6 +117,57 @@ static void test_command_digest(void **state)
     char text[BH_DIGEST_TEXT];
     struct bh_digest want = bh_digest_of("[\"a\",\"b\"]", 9);
     T_STR(bh_val_str_of(b, "command"), bh_digest_format(&want, text));
+}
+
+/* What shapes an execution besides its command is told apart; what only names it is not. */
+static void test_what_else_shapes_it(void **state)
+{
+    (void)state;
+    struct bh_result result = {0};
+    struct bh_result_output output = {.name = S("x"), .object = object_of("")};
+    struct bh_lease_env one[] = {{S("A"), S("1")}, {S("BULKHEAD_TRY"), S("1")}},
+                        again[] = {{S("BULKHEAD_TRY"), S("2")}, {S("A"), S("1")}}, other[] = {{S("A"), S("2")}};
+    char *box_setup[] = {S("true")};
+    struct bh_lease base = make_lease(NULL, NULL), l[5];
+    base.n_files = base.n_inputs = 0;
+    base.prompt = S("say one");
+    base.params_json = S("{}");
+    base.env = one;
+    base.n_env = 2;
+    for (size_t i = 0; i < 5; i++)
+        l[i] = base;
+    l[0].env = again;
+    l[1].env = other;
+    l[1].n_env = 1;
+    l[2].prompt = S("say two");
+    l[3].params_json = S("{\"q\":1}");
+    l[4].box.setup = box_setup;
+    l[4].box.n_setup = 1;
+    static const char *const keys[] = {NULL, "env", "prompt", "params", "box_setup"};
+    BH_CLEANUP_VAL struct bh_val *want = bh_provenance_of_output(&base, &result, &output, false, NULL);
+    for (size_t i = 0; i < 5; i++) {
+        BH_CLEANUP_VAL struct bh_val *got = bh_provenance_of_output(&l[i], &result, &output, false, NULL);
+        assert_int_equal(bh_val_equal(want, got), keys[i] == NULL);
+        if (keys[i])
+            assert_false(bh_val_equal(bh_val_get(want, keys[i]), bh_val_get(got, keys[i])));
+    }
+}
+
+static void test_a_long_command_is_only_a_digest(void **state)
+{
+    (void)state;
+    static char text[5000];
+    memset(text, 'x', sizeof(text) - 1);
+    char *argv[] = {text};
+    struct bh_lease lease = make_lease(NULL, NULL);
+    struct bh_result result = {0};
+    struct bh_result_output output = {.name = S("x"), .object = object_of("")};
+    lease.n_files = lease.n_inputs = 0;
+    lease.run_argv = argv;
+    lease.n_run = 1;
+    BH_CLEANUP_VAL struct bh_val *v = bh_provenance_of_output(&lease, &result, &output, false, NULL);
+    T_INT(bh_val_type(bh_val_get(v, "argv")), BH_VAL_NULL);
+    T_INT(bh_val_type(bh_val_get(v, "command")), BH_VAL_STR);
 }
 
 static void test_inputs_name_their_makers(void **state)
@@ -165,8 +219,12 @@ static void test_source_record(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_output_record),  cmocka_unit_test(test_no_setup_and_no_label),
-        cmocka_unit_test(test_command_digest), cmocka_unit_test(test_inputs_name_their_makers),
+        cmocka_unit_test(test_output_record),
+        cmocka_unit_test(test_no_setup_and_no_label),
+        cmocka_unit_test(test_command_digest),
+        cmocka_unit_test(test_what_else_shapes_it),
+        cmocka_unit_test(test_a_long_command_is_only_a_digest),
+        cmocka_unit_test(test_inputs_name_their_makers),
         cmocka_unit_test(test_source_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
