@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "artifact-bus/copy_hash_priv.h"
 #include "base/fd.h"
@@ -32,6 +33,7 @@ enum {
     PLAIN_MODE = 0444,
     EXEC_MODE = 0555,
     LINK_DIR_MODE = 0755,
+    RESERVE = 256 * 1024 * 1024, /* of a file system's room, or a fiftieth of it where that is less */
 };
 
 struct pending {
@@ -333,13 +335,31 @@ static ssize_t read_small(struct bh_cas *cas, int fd)
     return (ssize_t)len;
 }
 
+/*
+ * Refuses before it begins what would leave the disk full for everybody else. Holes count for nothing, they stay holes.
+ */
+static int check_room(const struct bh_cas *cas, const struct stat *st, struct bh_err **err)
+{
+    struct statvfs fs;
+    if (fstatvfs(cas->tmp, &fs) != 0)
+        return 0; /* the write itself will say what is wrong */
+    int64_t unit = (int64_t)fs.f_frsize, room = (int64_t)fs.f_bavail * unit, all = (int64_t)fs.f_blocks * unit;
+    int64_t reserve = all / 50 < RESERVE ? all / 50 : RESERVE, need = (int64_t)st->st_blocks * 512;
+    if (need + reserve <= room)
+        return 0;
+    return bh_err_set(err, BH_E_IO, ENOSPC, "no room for %lld bytes in the content store '%s', which has %lld left",
+                      (long long)need, cas->dir, (long long)room);
+}
+
 static int put_large(struct bh_cas *cas, int fd, const struct stat *st, int64_t max_size, struct bh_object *object,
                      struct bh_err **err)
 {
     CLEANUP_TMP_FILE struct tmp_file t = {.cas = cas, .fd = -1};
     struct bh_copied copied;
     int64_t limit = st->st_size > 0 ? st->st_size : max_size >= 0 ? max_size : INT64_MAX;
-    int rc = tmp_file_open(cas, &t, err);
+    int rc = check_room(cas, st, err);
+    if (rc == 0)
+        rc = tmp_file_open(cas, &t, err);
     if (rc == 0)
         rc = bh_copy_hash(fd, t.fd, st->st_size, limit, &copied, err);
     if (rc != 0)

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -88,6 +89,25 @@ static ssize_t copy_piece(struct copier *c, int64_t at, size_t want, int64_t exp
         if (!next_way(c, at))
             return n;
     }
+}
+
+/*
+ * Where the next data of the source begins, at or behind `at`; `end` where only a hole is left. A hole stays one in the
+ * copy (a terabyte of nothing must not fill the disk) and reads as zeros there, so `dst` is made long enough first.
+ */
+static int skip_hole(struct copier *c, int64_t at, int64_t end, int64_t *ret)
+{
+    struct stat st;
+    off_t data = lseek(c->src, at, SEEK_DATA);
+    *ret = at; /* also where the file system knows no holes, or the file ends before it was said to */
+    if (data < 0 && errno == ENXIO && fstat(c->src, &st) == 0)
+        data = st.st_size;
+    if (data > end)
+        data = end;
+    if (data <= at)
+        return 0;
+    *ret = data;
+    return ftruncate(c->dst, data) < 0 || lseek(c->dst, data, SEEK_SET) < 0 ? -1 : 0;
 }
 
 static void copier_fini(struct copier *c)
@@ -191,9 +211,16 @@ static int follower_end(struct follower *f, int64_t size, bool given_up, struct 
 static int copy_all(struct copier *c, int64_t expected, int64_t limit, struct follower *f, int64_t *ret_size,
                     struct bh_err **err)
 {
-    int64_t at = 0;
+    int64_t at = 0, end = expected < limit ? expected : limit;
+    off_t offset = lseek(c->src, 0, SEEK_CUR); /* looking for holes moves it */
     while (at < limit) {
+        if (skip_hole(c, at, end, &at) < 0)
+            return bh_err_set(err, BH_E_IO, errno, "cannot copy the file");
+        if (f)
+            follower_advance(f, at, false, false);
         int64_t left = limit - at;
+        if (left <= 0)
+            break;
         ssize_t n = copy_piece(c, at, left < PIECE ? (size_t)left : PIECE, expected);
         if (n < 0)
             return bh_err_set(err, BH_E_IO, errno, "cannot copy the file");
@@ -204,6 +231,7 @@ static int copy_all(struct copier *c, int64_t expected, int64_t limit, struct fo
         if (f)
             follower_advance(f, at, false, false);
     }
+    (void)lseek(c->src, offset, SEEK_SET);
     *ret_size = at;
     return 0;
 }

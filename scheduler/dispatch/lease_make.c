@@ -11,6 +11,10 @@
 #include "base/units.h"
 #include "scheduler/dispatch/submission.h"
 
+/* Where the document gives no max_size: what a box's disk may hold by default, so that a file of holes cannot claim
+ * more. */
+#define LARGEST_OUTPUT (INT64_C(10) << 30)
+
 struct maker {
     const struct bh_live_run *run;
     const struct bh_plan *plan;
@@ -234,7 +238,7 @@ static void fill_outputs(const struct maker *m)
             .glob = bh_strdup(out->glob),
             .path = bh_strdup(out->path),
             .optional = out->optional,
-            .max_size = out->max_size,
+            .max_size = out->max_size >= 0 ? out->max_size : LARGEST_OUTPUT,
             .max_files = out->max_files,
         };
     }

@@ -437,10 +437,42 @@ static void test_two_handles_of_one_store(void **state)
     bh_cas_close(other);
 }
 
+/* Holes first, last and between; the copy has the same bytes and about the same blocks, also where it is all one
+ * hole. */
+static void test_holes_stay_holes(void **state)
+{
+    struct fixture *f = *state;
+    enum { SIZE = 48 * 1024 * 1024 };
+    static const off_t islands[][3] = {
+        {-1, -1, -1}, {0, -1, -1}, {SIZE - 4096, -1, -1}, {9000000, 20000001, SIZE - 10000}};
+    for (size_t i = 0; i < BH_ARRAY_LEN(islands); i++) {
+        BH_CLEANUP_FD int fd = make_file(f, "sparse", "", 0);
+        BH_CLEANUP_FD int back = -1;
+        struct bh_object object;
+        struct bh_digest want;
+        struct stat in, out;
+        int64_t size;
+        assert_int_equal(ftruncate(fd, SIZE), 0);
+        for (size_t k = 0; k < 3 && islands[i][k] >= 0; k++)
+            assert_int_equal(pwrite(fd, "island", 6, islands[i][k]), 6);
+        T_OK(bh_digest_fd(fd, &want, &size, &err));
+        T_OK(bh_cas_put_fd(f->cas, fd, false, -1, &object, &err));
+        assert_true(bh_digest_equal(&want, &object.digest));
+        T_INT(object.size, SIZE);
+        T_OK(bh_cas_open_object(f->cas, &object.digest, &back, &err));
+        assert_int_equal(fstat(fd, &in), 0);
+        assert_int_equal(fstat(back, &out), 0);
+        T_INT(out.st_size, SIZE);
+        if (in.st_blocks < SIZE / 512 / 2) /* else this file system knows no holes */
+            assert_true(out.st_blocks < SIZE / 512 / 2);
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        T(test_holes_stay_holes),
         T(test_put_of_every_size),
         T(test_put_bytes),
         T(test_same_content_is_stored_once),
