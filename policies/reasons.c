@@ -40,6 +40,14 @@ const struct bh_reason_info *bh_reason_info(enum bh_reason reason)
     return &rows[(size_t)reason < BH_ARRAY_LEN(rows) ? (size_t)reason : (size_t)BH_REASON_NONE];
 }
 
+const char *bh_reason_remedy(enum bh_reason reason, int64_t exit_code)
+{
+    if (reason == BH_REASON_EXIT && (exit_code == 126 || exit_code == 127))
+        return "check the command, its path and the working directory; 'bulkhead logs RUN -a AGENT --tail 20' has its "
+               "last lines";
+    return bh_reason_info(reason)->remedy;
+}
+
 enum bh_reason bh_reason_parse(const char *text)
 {
     if (!text || !*text)

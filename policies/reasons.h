@@ -23,7 +23,9 @@ struct bh_reason_info {
 };
 
 const struct bh_reason_info *bh_reason_info(
-    enum bh_reason reason);                       /* borrowed; NONE and unknown values give a row with text "" */
+    enum bh_reason reason); /* borrowed; NONE and unknown values give a row with text "" */
+/* What mends it: the row's, or for a command that could not start (exit status 126 and 127) what mends that. */
+const char *bh_reason_remedy(enum bh_reason reason, int64_t exit_code);
 enum bh_reason bh_reason_parse(const char *text); /* "timeout(run)" and "timeout" both; NONE where unknown */
 /* "exit", "timeout(run)": static text. */
 const char *bh_reason_text(enum bh_reason reason, enum bh_phase phase);

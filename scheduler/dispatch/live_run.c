@@ -166,6 +166,25 @@ static struct bh_val *artifact_to_val(const struct bh_artifact *a)
     return v;
 }
 
+enum { SHORT_DIGEST = sizeof("sha256:") - 1 + 12 };
+
+/* One line: what clashes between whom, and the beginnings of the digests by which to tell the two apart. */
+static char *refusal(const struct bh_live_run *run, const struct outputs *o, int code, const char *message)
+{
+    char ours[BH_DIGEST_TEXT], theirs[BH_DIGEST_TEXT];
+    for (size_t i = 0; code == -BH_E_COLLISION && i < o->n; i++) {
+        const struct bh_artifact *other = bh_registry_get(run->registry, o->items[i].name);
+        if (bh_registry_check(run->registry, &o->items[i], 1, NULL) == 0)
+            continue;
+        if (!other) /* a folder of the other, or its name in another case */
+            break;
+        bh_digest_format(&o->items[i].object.digest, ours);
+        bh_digest_format(&other->object.digest, theirs);
+        return bh_asprintf("%s: %.*s and %.*s", message, SHORT_DIGEST, ours, SHORT_DIGEST, theirs);
+    }
+    return bh_strdup(message);
+}
+
 /* Publishes all outputs or none; a collision turns the event into a failure and `facts` says between whom. */
 static void publish(struct bh_live_run *run, const struct outputs *o, struct bh_event *event, struct bh_val *facts)
 {
@@ -174,8 +193,7 @@ static void publish(struct bh_live_run *run, const struct outputs *o, struct bh_
     if (rc != 0) {
         event->state = BH_ATTEMPT_FAILED;
         event->reason = rc == -BH_E_COLLISION ? BH_REASON_COLLISION : BH_REASON_OUTPUT_INVALID;
-        const char *more = bh_err_get_detail(err);
-        BH_CLEANUP_FREE char *detail = bh_asprintf("%s%s%s", bh_err_message(err), more ? "; " : "", more ? more : "");
+        BH_CLEANUP_FREE char *detail = refusal(run, o, rc, bh_err_message(err));
         bh_val_set_str(facts, "detail", detail);
         return;
     }

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "scheduler/dispatch/event_codec.h"
 #include "scheduler/dispatch/live_run_priv.h"
@@ -145,10 +146,19 @@ static int publish_sources(struct bh_live_run *run, struct bh_err **err)
     return 0;
 }
 
+/* Whoever reads the run later may stand in another folder. */
+static char *absolute(const char *file)
+{
+    BH_CLEANUP_FREE char *here = realpath(".", NULL);
+    while (bh_starts_with(file, "./"))
+        file += 2;
+    return here ? bh_path_join(here, file) : bh_strdup(file);
+}
+
 int bh_live_run_create(const struct bh_live_run_new *what, struct bh_live_run **ret, struct bh_err **err)
 {
     struct bh_live_run *run = make(what->store, what->run, what->pipeline, what->plan, what->submission);
-    run->file = bh_strdup(what->file);
+    run->file = absolute(what->file);
     run->document = bh_strndup(what->text, what->text_len);
     run->created = bh_wall_now();
     int rc = publish_sources(run, err);

@@ -5,6 +5,8 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/text.h"
+#include "base/units.h"
 
 static char *text(const char *s)
 {
@@ -43,6 +45,11 @@ struct bh_agent_row bh_row_of_node(const char *run, const struct bh_plan *plan, 
     };
 }
 
+static int64_t exit_code_of(const struct bh_val *ended)
+{
+    return bh_val_get(ended, "exit_code") ? bh_val_int_of(ended, "exit_code") : -1;
+}
+
 struct bh_attempt_row bh_row_of_attempt(const char *run, const struct bh_plan *plan, const struct bh_attempt *attempt,
                                         const struct bh_attempt_facts *facts, char **scratch)
 {
@@ -67,7 +74,7 @@ struct bh_attempt_row bh_row_of_attempt(const char *run, const struct bh_plan *p
         .attempt = attempt->attempt,
         .try_ = attempt->try_,
         .epoch = attempt->epoch,
-        .exit_code = ended && bh_val_get(ended, "exit_code") ? bh_val_int_of(ended, "exit_code") : -1,
+        .exit_code = exit_code_of(ended),
         .signal = bh_val_int_of(ended, "signal"),
         .created = attempt->created,
         .started = started ? (struct bh_wall){started} : attempt->started,
@@ -97,17 +104,34 @@ struct bh_artifact_row bh_row_of_artifact(const char *run, const struct bh_artif
     };
 }
 
+/* The one failure that no agent caused. */
+static void set_deadline(struct bh_val *v, const struct bh_plan *plan)
+{
+    char limit[BH_UNIT_TEXT];
+    bh_format_duration(plan->pipeline->deadline_ns, limit);
+    if (bh_ends_with(limit, ".0s")) /* 2s, as people write it */
+        memcpy(limit + strlen(limit) - 3, "s", 2);
+    BH_CLEANUP_FREE char *detail = bh_asprintf("the run's deadline of %s passed", limit);
+    bh_val_set_str(v, "agent", NULL);
+    bh_val_set_str(v, "reason", bh_reason_text(BH_REASON_TIMEOUT, BH_PHASE_NONE));
+    bh_val_set_str(v, "detail", detail);
+    bh_val_set_str(v, "remedy", "raise 'deadline', or make the agents shorter");
+}
+
 struct bh_val *bh_failure_of_run(const struct bh_plan *plan, const struct bh_engine *engine, const struct bh_val *ended)
 {
     size_t node = 0;
     enum bh_reason reason = bh_engine_failure(engine, &node);
     if (reason == BH_REASON_NONE)
         return NULL;
-    bool known = node < plan->n_agents;
     struct bh_val *v = bh_val_map();
-    bh_val_set_str(v, "agent", known ? plan->agents[node].name : NULL);
-    bh_val_set_str(v, "reason", bh_reason_text(reason, known ? bh_engine_node(engine, node)->phase : BH_PHASE_NONE));
-    bh_val_set_str(v, "detail", known ? bh_val_str_of(ended, "detail") : NULL);
-    bh_val_set_str(v, "remedy", bh_reason_info(reason)->remedy);
+    if (node >= plan->n_agents) {
+        set_deadline(v, plan);
+        return v;
+    }
+    bh_val_set_str(v, "agent", plan->agents[node].name);
+    bh_val_set_str(v, "reason", bh_reason_text(reason, bh_engine_node(engine, node)->phase));
+    bh_val_set_str(v, "detail", bh_val_str_of(ended, "detail"));
+    bh_val_set_str(v, "remedy", bh_reason_remedy(reason, exit_code_of(ended)));
     return v;
 }

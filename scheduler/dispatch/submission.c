@@ -20,6 +20,7 @@
 struct reader {
     const struct bh_plan *plan;
     struct bh_cas *cas; /* NULL: only look */
+    bool hash;          /* without a cas: hash all the same */
     bool complete;      /* every source must be given */
     struct bh_errlist *errors;
     int folder;
@@ -70,15 +71,22 @@ bool bh_submission_object(const struct bh_val *entry, struct bh_object *ret)
     return ret->size >= 0;
 }
 
+/* Where nothing is stored or hashed, *ret stays as it is. */
+static int take_bytes(struct reader *r, int fd, bool executable, struct bh_object *ret, struct bh_err **err)
+{
+    if (r->cas)
+        return bh_cas_put_fd(r->cas, fd, executable, -1, ret, err);
+    ret->executable = executable;
+    return r->hash ? bh_digest_fd(fd, &ret->digest, &ret->size, err) : 0;
+}
+
 /* Stores one regular file and adds its entry to `list`. `fd` is borrowed. */
 static int store_file(struct reader *r, int fd, const struct stat *st, const char *path, struct bh_val *list,
                       struct bh_err **err)
 {
     struct bh_object object = {0};
-    if (!r->cas)
-        return 0;
-    int rc = bh_cas_put_fd(r->cas, fd, (st->st_mode & 0111) != 0, -1, &object, err);
-    if (rc == 0)
+    int rc = take_bytes(r, fd, (st->st_mode & 0111) != 0, &object, err);
+    if (rc == 0 && (r->cas || r->hash))
         bh_val_add(list, object_to_val(path, &object));
     return rc;
 }
@@ -245,8 +253,8 @@ static void store_source(struct reader *r, const struct bh_source *source, int f
                         S_ISDIR(st.st_mode) ? "a folder, and folders as sources are not supported yet"
                                             : "no regular file");
     }
-    if (rc == 0 && r->cas)
-        rc = bh_cas_put_fd(r->cas, fd, false, -1, &object, &err);
+    if (rc == 0)
+        rc = take_bytes(r, fd, false, &object, &err);
     if (rc != 0) {
         (void)bh_err_wrap(&err, rc, "cannot take the source '%s' from '%s'", source->name.s, path);
         complain_source(r, err, source);
@@ -356,6 +364,51 @@ int bh_submission_make(const struct bh_plan *plan, const char *file, const struc
     if (r.code == 0 && ret)
         *ret = BH_TAKE(submission);
     return r.code;
+}
+
+/* Adds the keys whose values differ. */
+static void compare(const struct bh_val *was, const struct bh_val *is, struct bh_val *changed)
+{
+    for (size_t i = 0; i < bh_val_len(was); i++) {
+        const char *name = bh_val_key_at(was, i);
+        if (!bh_val_equal(bh_val_at(was, i), bh_val_get(is, name)))
+            bh_val_add(changed, bh_val_str(name));
+    }
+}
+
+/* Sources by the path in the document; those that the command line gave lie where the document does not say. */
+static void compare_sources(const struct bh_plan *plan, const struct bh_val *was, const struct bh_val *is,
+                            struct bh_val *changed)
+{
+    for (size_t i = 0; i < plan->pipeline->n_sources; i++) {
+        const struct bh_source *source = &plan->pipeline->sources[i];
+        const struct bh_val *old = bh_val_get(was, source->name.s);
+        if (!source->file.s || !bh_streq(bh_val_str_of(old, "path"), source->file.s))
+            continue;
+        if (!bh_val_equal(old, bh_val_get(is, source->name.s)))
+            bh_val_add(changed, bh_val_str(source->file.s));
+    }
+}
+
+struct bh_val *bh_submission_changed(const struct bh_plan *plan, const char *file, const struct bh_val *submission)
+{
+    struct bh_val *changed = bh_val_list();
+    BH_CLEANUP_FREE char *folder = bh_path_dirname(file);
+    BH_CLEANUP_FD int dirfd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct bh_errlist ignored = {0}; /* what cannot be read is missing from what is read, and so has changed */
+    BH_CLEANUP_VAL struct bh_val *now = bh_val_map();
+    struct reader r = {.plan = plan, .hash = true, .errors = &ignored, .folder = dirfd, .folder_path = folder};
+    if (dirfd < 0)
+        return changed;
+    r.files = bh_val_set(now, "files", bh_val_map());
+    r.prompts = bh_val_set(now, "prompts", bh_val_map());
+    r.sources = bh_val_set(now, "sources", bh_val_map());
+    read_everything(&r, NULL, 0);
+    compare(bh_val_get(submission, "files"), r.files, changed);
+    compare(bh_val_get(submission, "prompts"), r.prompts, changed);
+    compare_sources(plan, bh_val_get(submission, "sources"), r.sources, changed);
+    bh_errlist_fini(&ignored);
+    return changed;
 }
 
 const struct bh_val *bh_submission_files(const struct bh_val *submission, const char *path)

@@ -27,6 +27,13 @@ int bh_submission_make(const struct bh_plan *plan, const char *file, const struc
                        struct bh_errlist *errors) BH_MUST_CHECK;
 
 /*
+ * What lies on disk no longer as it was submitted: the names of `files`, prompts and sources of the document, sorted as
+ * in the submission; what is gone counts as changed. A source that the command line gave is not looked at. Reads
+ * everything once, stores nothing. Empty where the pipeline's folder is gone. The caller owns the list.
+ */
+struct bh_val *bh_submission_changed(const struct bh_plan *plan, const char *file, const struct bh_val *submission);
+
+/*
  * {"files":{PATH:[{"path","digest","size","executable"}]},"prompts":{PATH:TEXT},"sources":{NAME:{"digest","size","executable","path"}}}:
  * `path` of a file is
  * "" for a file itself, else relative to the folder that was named. Borrowed; NULL where the plan does not name it.

@@ -143,9 +143,48 @@ static void sources_of_the_command_line(void **state)
     T_STR(bh_val_str_of(bh_submission_source(sub, "s"), "path"), data);
 }
 
+static void says_what_has_changed(void **state)
+{
+    struct fixture *f = *state;
+    put(f, "a.py", "print(1)");
+    put(f, "same.py", "print(0)");
+    put(f, "tool/one", "1");
+    put(f, "prompt.md", "say");
+    put(f, "data", "rows");
+    put(f, "given", "other rows");
+    load(f,
+         "sources: {s: {file: ./data}, g: {file: ./data}}\nagents:\n  - {name: a, run: 'true', inputs: [s, g], prompt: "
+         "{file: ./prompt.md}, files: {x.py: ./a.py, y.py: ./same.py, t: ./tool}}\n");
+    BH_CLEANUP_FREE char *given = bh_path_join(f->dir, "given");
+    struct bh_run_source source = {.name = "g", .path = given};
+    BH_CLEANUP_VAL struct bh_val *sub = NULL;
+    T_INT(bh_submission_make(f->plan, f->file, &source, 1, true, f->cas, &sub, &f->errors), 0);
+    BH_CLEANUP_VAL struct bh_val *none = bh_submission_changed(f->plan, f->file, sub);
+    T_INT(bh_val_len(none), 0);
+
+    put(f, "a.py", "print(2)"); /* of the same size */
+    put(f, "tool/two", "2");
+    put(f, "prompt.md", "shout");
+    put(f, "data", "more rows");
+    BH_CLEANUP_VAL struct bh_val *all = bh_submission_changed(f->plan, f->file, sub);
+    T_INT(bh_val_len(all), 4);
+    T_STR(bh_val_get_str(bh_val_at(all, 0)), "./a.py");
+    T_STR(bh_val_get_str(bh_val_at(all, 1)), "./tool");
+    T_STR(bh_val_get_str(bh_val_at(all, 2)), "./prompt.md");
+    T_STR(bh_val_get_str(bh_val_at(all, 3)), "./data");
+
+    BH_CLEANUP_FREE char *gone = bh_path_join(f->dir, "same.py");
+    assert_int_equal(unlink(gone), 0);
+    BH_CLEANUP_VAL struct bh_val *more = bh_submission_changed(f->plan, f->file, sub);
+    T_INT(bh_val_len(more), 5);
+    BH_CLEANUP_VAL struct bh_val *elsewhere = bh_submission_changed(f->plan, "/nonexistent/p.yaml", sub);
+    T_INT(bh_val_len(elsewhere), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(says_what_has_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(takes_files_folders_prompts_and_sources, setup, teardown),
         cmocka_unit_test_setup_teardown(says_everything_that_is_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_link_does_not_lead_out, setup, teardown),
