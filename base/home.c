@@ -204,13 +204,17 @@ char *bh_home_run_path(const struct bh_home *home, const char *run, const char *
     return bh_asprintf("%s/runs/%s%s%s", home->path, run, rel ? "/" : "", rel ? rel : "");
 }
 
-/* In clock ticks since boot, the 22nd field of /proc/self/stat; 0 where /proc is not there. */
-static unsigned long long own_start_time(void)
+/* In clock ticks since boot, the 22nd field of /proc/PID/stat; 0 where there is none, or only a dead one. */
+static unsigned long long start_time(long pid)
 {
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
-    if (bh_read_file("/proc/self/stat", 4096, &text, NULL) < 0)
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    if (bh_read_file(path, 4096, &text, NULL) < 0)
         return 0;
     const char *p = strrchr(text.data, ')'); /* the name may hold blanks and brackets */
+    if (p && (strncmp(p, ") Z", 3) == 0 || strncmp(p, ") X", 3) == 0))
+        return 0;
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');
     return p ? strtoull(p, NULL, 10) : 0;
@@ -247,13 +251,30 @@ static int lock_once(int fd, const char *run, struct bh_err **err)
     return bh_err_set(err, BH_E_IO, errno, "cannot lock the run '%s'", run);
 }
 
+/*
+ * Whether the process that took the lock lives. When it does not, what still holds the lock is what it left behind, and
+ * that is about to go.
+ */
+static bool owner_lives(int fd)
+{
+    char text[64] = "", *end;
+    if (pread(fd, text, sizeof(text) - 1, 0) <= 0)
+        return false;
+    long pid = strtol(text, &end, 10);
+    unsigned long long start = strtoull(end, NULL, 10);
+    return pid > 0 && start > 0 && start_time(pid) == start;
+}
+
 static int lock_until(int fd, const char *run, struct bh_mono deadline, struct bh_err **err)
 {
+    struct bh_mono patience = {.ns = bh_mono_now().ns + PATIENCE_NS};
     for (;;) {
         int r = lock_once(fd, run, err);
         if (r != 0)
             return r < 0 ? r : 0;
-        int64_t left = deadline.ns - bh_mono_now().ns;
+        int64_t now = bh_mono_now().ns, left = deadline.ns - now;
+        if (now >= patience.ns && owner_lives(fd))
+            return busy(fd, run, err);
         if (left <= 0)
             return busy(fd, run, err);
         struct timespec pause = {.tv_nsec = left < RETRY_NS ? left : RETRY_NS};
@@ -271,7 +292,7 @@ static bool still_named(int fd)
 static int say_owner(int fd, const char *run, struct bh_err **err)
 {
     char text[64];
-    int n = snprintf(text, sizeof(text), "%d %llu\n", (int)getpid(), own_start_time());
+    int n = snprintf(text, sizeof(text), "%d %llu\n", (int)getpid(), start_time((long)getpid()));
     if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
         return bh_err_set(err, BH_E_IO, errno, "cannot write the owner of the run '%s'", run);
     return 0;

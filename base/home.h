@@ -37,9 +37,10 @@ char *bh_home_run_path(const struct bh_home *home, const char *run,
                        const char *rel); /* "<home>/runs/<run>/<rel>"; rel may be NULL */
 
 /*
- * Takes a run: makes its folder and locks runs/RUN/owner. BUSY where a live process holds it (`wait_ns`: how long a
- * holder that is just dying is waited for). The descriptor holds the lock until it is closed; it is CLOEXEC, and a
- * child that is to keep the run taken (the launcher) inherits a duplicate on purpose.
+ * Takes a run: makes its folder and locks runs/RUN/owner. BUSY at once where the process that took it lives;
+ * where it is dead, what it left behind (a launcher that is ending its boxes) is waited for, at most `wait_ns`. The
+ * descriptor holds the lock until it is closed; it is CLOEXEC, and a child that is to keep the run taken (the launcher)
+ * inherits a duplicate on purpose.
  */
 int bh_home_own_run(const struct bh_home *home, const char *run, int64_t wait_ns, int *ret_fd,
                     struct bh_err **err) BH_MUST_CHECK;

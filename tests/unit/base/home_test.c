@@ -399,20 +399,23 @@ static void test_bad_run_ids(void **state)
     bh_home_close(&home);
 }
 
-static pid_t start_holder(const struct bh_home *home)
+/* Takes the run and has a child (a launcher) that keeps it taken; the child's pid comes back too. */
+static pid_t start_holder(const struct bh_home *home, pid_t *ret_child)
 {
     int ready[2];
-    char byte;
     T_INT(pipe2(ready, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
         int held = -1;
-        if (bh_home_own_run(home, RUN, 0, &held, NULL) != 0 || write(ready[1], "x", 1) != 1)
+        if (bh_home_own_run(home, RUN, 0, &held, NULL) != 0)
+            _exit(1);
+        pid_t child = fork();
+        if (child > 0 && write(ready[1], &child, sizeof(child)) != (ssize_t)sizeof(child))
             _exit(1);
         for (;;)
             (void)pause();
     }
-    T_INT(read(ready[0], &byte, 1), 1);
+    T_INT(read(ready[0], ret_child, sizeof(*ret_child)), sizeof(*ret_child));
     close(ready[0]);
     close(ready[1]);
     return pid;
@@ -445,19 +448,23 @@ static bool is_waiting(pid_t pid)
     return strstr(text.data, ") S ") != NULL;
 }
 
-/* The holder is killed when the waiter has been seen to wait. */
-static void test_waits_for_a_dying_holder(void **state)
+/* While the owner lives nobody waits; when it is dead, what it left behind is waited for. */
+static void test_waits_for_what_a_dead_owner_left(void **state)
 {
     (void)state;
     struct bh_home home = open_home();
     int status, fd = -1;
-    pid_t holder = start_holder(&home), waiter = start_waiter(&home);
-    T_ERR(bh_home_own_run(&home, RUN, 0, &fd, &err), BH_E_BUSY, "owns the run");
+    pid_t child, holder = start_holder(&home, &child);
+    struct bh_mono before = bh_mono_now();
+    T_ERR(bh_home_own_run(&home, RUN, 30 * BH_NS_PER_S, &fd, &err), BH_E_BUSY, "owns the run");
+    assert_true(bh_mono_now().ns - before.ns < 10 * BH_NS_PER_S);
+    T_INT(kill(holder, SIGKILL), 0);
+    T_INT(waitpid(holder, &status, 0), holder);
+    pid_t waiter = start_waiter(&home);
     while (!is_waiting(waiter))
         (void)sched_yield();
     T_INT(waitpid(waiter, &status, WNOHANG), 0);
-    T_INT(kill(holder, SIGKILL), 0);
-    T_INT(waitpid(holder, &status, 0), holder);
+    T_INT(kill(child, SIGKILL), 0);
     T_INT(waitpid(waiter, &status, 0), waiter);
     T_INT(status, 0);
     bh_home_close(&home);
@@ -510,7 +517,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_owning_a_run, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_own_start_time_is_that_of_proc, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_bad_run_ids, open_top, close_top),
-        cmocka_unit_test_setup_teardown(test_waits_for_a_dying_holder, open_top, close_top),
+        cmocka_unit_test_setup_teardown(test_waits_for_what_a_dead_owner_left, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_lookers_do_not_make_it_busy, open_top, close_top),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
