@@ -8,6 +8,7 @@
 #include <event2/event.h>
 
 #include "artifact-bus/transport.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -118,6 +119,9 @@ static struct bh_val *said_done(struct bh_dispatcher *d, const struct bh_val *bo
     bool fresh = lease && bh_live_run_end(d->run, lease, &result);
     if (fresh && result.reason && (bh_streq(result.reason, "box-lost") || bh_streq(result.reason, "host")))
         give_up_box(d, lease);
+    bh_log(BH_LOG_INFO, fresh ? "execution.end" : "execution.stale", "run", bh_live_run_id(d->run), "agent",
+           lease ? lease->agent : "", "instance", result.instance.s, "reason", result.reason ? result.reason : "",
+           "detail", result.detail ? result.detail : "", NULL);
     struct bh_val *answer = ok_body(fresh);
     if (!fresh)
         bh_val_set_bool(answer, "stale", true);
@@ -176,6 +180,9 @@ static void on_worker_up(void *arg, int worker, int slots)
 {
     struct bh_dispatcher *d = arg;
     struct bh_event event = {.kind = BH_EV_WORKER_UP, .worker = worker, .slots = slots};
+    char number[16];
+    snprintf(number, sizeof(number), "%d", slots);
+    bh_log(BH_LOG_INFO, "worker.up", "run", bh_live_run_id(d->run), "slots", number, NULL);
     (void)bh_live_run_apply(d->run, &event, NULL);
 }
 
@@ -232,6 +239,8 @@ static void carry_out_lease(struct bh_dispatcher *d, const struct bh_effect *eff
         refuse_lease(d, effect, err);
         return;
     }
+    bh_log(BH_LOG_INFO, "execution.lease", "run", bh_live_run_id(d->run), "agent", lease->agent, "instance",
+           effect->instance.s, "box", lease->box.key, "layer", order.box_layer ? order.box_layer : "", NULL);
     struct bh_val *body = message(d, "lease");
     bh_val_set(body, "lease", bh_lease_to_val(lease));
     bh_map_put(d->leases, effect->instance.s, lease);
@@ -257,6 +266,7 @@ static void carry_out_freeze(struct bh_dispatcher *d, const struct bh_effect *ef
         return;
     }
     const struct bh_box_state *state = bh_engine_box(bh_live_run_engine(d->run), effect->box);
+    bh_log(BH_LOG_INFO, "box.freeze", "run", bh_live_run_id(d->run), "box", life->key, "layer", effect->layer, NULL);
     struct bh_val *body = message(d, "freeze");
     bh_val_set_str(body, "box", plan_of(d)->boxes[effect->box].id);
     bh_val_set_str(body, "key", life->key);
@@ -330,6 +340,8 @@ static void carry_out(struct bh_dispatcher *d, const struct bh_effect *effect)
             break; /* it was taken up again in the same breath */
         d->over = true;
         d->status = effect->status;
+        bh_log(BH_LOG_INFO, "run.end", "run", bh_live_run_id(d->run), "status", bh_run_status_text(effect->status),
+               NULL);
         (void)event_del(d->deadline);
         release_boxes(d);
         break;
