@@ -96,6 +96,8 @@ static void on_signal(evutil_socket_t number, short what BH_UNUSED, void *arg)
         return;
     }
     s->signal = (int)number;
+    if (s->options->watch.interrupted)
+        s->options->watch.interrupted(s->options->watch.arg, s->signal);
     struct bh_val *extra = bh_val_map();
     bh_val_set_int(extra, "signal", (int64_t)number);
     struct bh_event event = {.kind = BH_EV_CANCEL};
@@ -184,6 +186,8 @@ static int take(struct session *s, struct bh_err **err)
         rc = bh_store_open(home, BH_STORE_WRITE, &s->store, err);
     if (rc == 0)
         rc = make_folders(s, err);
+    if (rc == 0)
+        bh_sweep_orphans(home);
     return rc;
 }
 
@@ -242,7 +246,7 @@ static int drive(struct session *s, struct bh_err **err)
     if (rc != 0)
         return rc;
     if (s->options->watch.started)
-        s->options->watch.started(s->options->watch.arg, s->id.s, bh_live_run_plan(s->run));
+        s->options->watch.started(s->options->watch.arg, s->id.s, bh_live_run_plan(s->run), bh_live_run_engine(s->run));
     begin(s);
     if (!s->failed)
         (void)event_base_dispatch(s->loop);

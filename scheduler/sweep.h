@@ -8,5 +8,10 @@
 /* The caller owns the run. Temporary files and empty folders go; of a run that succeeded also its layers, unless a kept
  * box stands on them. */
 void bh_sweep_ended_run(const struct bh_home *home, const char *run, bool succeeded);
+/*
+ * Folders of runs that a process began to make and died before it had recorded them: they hold no head mark, nobody
+ * owns them, and they are older than a minute. Cheap where there are none; another process at the same work is no harm.
+ */
+void bh_sweep_orphans(const struct bh_home *home);
 /* The run was never recorded in the store: its folder goes. */
 void bh_sweep_unrecorded_run(const struct bh_home *home, const char *run);

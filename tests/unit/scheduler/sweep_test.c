@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/t.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "scheduler/sweep.h"
+
+struct fixture {
+    char *dir;
+    struct bh_home home;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = bh_alloc(sizeof(*f));
+    f->dir = t_tmpdir();
+    T_OK(bh_home_open(f->dir, true, &f->home, &err));
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    bh_home_close(&f->home);
+    t_tmpdir_free(f->dir);
+    bh_free(f);
+    return 0;
+}
+
+/* runs/RUN with a temporary file in it, as old as given. */
+static struct bh_run_id make_run(const struct fixture *f, bool head, time_t age)
+{
+    struct bh_run_id id = bh_run_id_new();
+    BH_CLEANUP_FREE char *tmp = bh_home_run_path(&f->home, id.s, "tmp");
+    BH_CLEANUP_FREE char *mark = bh_home_run_path(&f->home, id.s, "head");
+    BH_CLEANUP_FREE char *dir = bh_home_run_path(&f->home, id.s, NULL);
+    struct timespec old[2] = {{.tv_sec = time(NULL) - age}, {.tv_sec = time(NULL) - age}};
+    T_OK(bh_mkdir_p(tmp, 0700, &err));
+    if (head)
+        T_OK(bh_write_file_atomic(mark, "1 x\n", 4, 0600, &err));
+    T_INT(utimensat(AT_FDCWD, dir, old, 0), 0);
+    return id;
+}
+
+static bool is_there(const struct fixture *f, struct bh_run_id id, const char *rel)
+{
+    BH_CLEANUP_FREE char *path = bh_home_run_path(&f->home, id.s, rel);
+    return access(path, F_OK) == 0;
+}
+
+static void orphans_go_and_nothing_else(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_run_id orphan = make_run(f, false, 3600), young = make_run(f, false, 5),
+                     recorded = make_run(f, true, 3600), owned = make_run(f, false, 3600);
+    BH_CLEANUP_FD int lock = -1;
+    BH_CLEANUP_FREE char *stranger = bh_home_path(&f->home, "runs/not-a-run");
+    T_OK(bh_mkdir_p(stranger, 0700, &err));
+    T_OK(bh_home_own_run(&f->home, owned.s, 0, &lock, &err));
+    BH_CLEANUP_FREE char *owned_dir = bh_home_run_path(&f->home, owned.s, NULL);
+    struct timespec old[2] = {{.tv_sec = time(NULL) - 3600}, {.tv_sec = time(NULL) - 3600}};
+    T_INT(utimensat(AT_FDCWD, owned_dir, old, 0), 0);
+    bh_sweep_orphans(&f->home);
+    T_TRUE(!is_there(f, orphan, NULL));
+    T_TRUE(is_there(f, young, "tmp"));
+    T_TRUE(is_there(f, recorded, "tmp"));
+    T_TRUE(is_there(f, owned, "tmp"));
+    T_INT(access(stranger, F_OK), 0);
+}
+
+static void an_ended_run_keeps_what_is_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_run_id good = make_run(f, true, 0), kept = make_run(f, true, 0), failed = make_run(f, true, 0);
+    struct bh_run_id *all[] = {&good, &kept, &failed};
+    for (size_t i = 0; i < BH_ARRAY_LEN(all); i++) {
+        BH_CLEANUP_FREE char *layer = bh_home_run_path(&f->home, all[i]->s, "layers/crew-1/root");
+        BH_CLEANUP_FREE char *boxes = bh_home_run_path(&f->home, all[i]->s, i == 1 ? "boxes/crew.1.1/upper" : "boxes");
+        T_OK(bh_mkdir_p(layer, 0700, &err));
+        T_OK(bh_mkdir_p(boxes, 0700, &err));
+    }
+    bh_sweep_ended_run(&f->home, good.s, true);
+    bh_sweep_ended_run(&f->home, kept.s, true);
+    bh_sweep_ended_run(&f->home, failed.s, false);
+    T_TRUE(!is_there(f, good, "tmp") && !is_there(f, good, "layers") && !is_there(f, good, "boxes"));
+    T_TRUE(is_there(f, kept, "layers/crew-1/root") && is_there(f, kept, "boxes/crew.1.1/upper"));
+    T_TRUE(is_there(f, failed, "layers/crew-1/root") && !is_there(f, failed, "boxes"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(orphans_go_and_nothing_else, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_ended_run_keeps_what_is_asked_for, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
