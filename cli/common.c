@@ -303,6 +303,6 @@ void bh_cli_set_time(struct bh_val *map, const char *key, struct bh_wall t)
 
 bool bh_cli_colour(int fd)
 {
-    const char *no = getenv("NO_COLOR");
-    return isatty(fd) && !(no && *no);
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(fd) && !(no && *no) && !bh_streq(term, "dumb");
 }

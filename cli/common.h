@@ -61,4 +61,4 @@ void bh_cli_print_json(const struct bh_val *v); /* one line */
 void bh_cli_print_escaped(const char *text);    /* to stdout, no newline */
 /* RFC 3339, or null where the time is not set. */
 void bh_cli_set_time(struct bh_val *map, const char *key, struct bh_wall t);
-bool bh_cli_colour(int fd); /* a terminal, and no NO_COLOR */
+bool bh_cli_colour(int fd); /* a terminal that is not dumb, and no NO_COLOR */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two ways of telling the same events. The terminal block is at most TERMINAL_ROWS rows: a summary line and the agents
- * that are at work now; what has ended scrolls away above it as plain lines.
+ * Two ways of telling the same events. The terminal block holds at most TERMINAL_ROWS agents that are at work now and a
+ * summary line, never more than the window, no row wider than it (a row that wraps would be left behind by the next
+ * redraw); what has ended scrolls away above it as plain lines.
  */
 #include "cli/progress.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,12 +17,12 @@
 #include "base/units.h"
 #include "cli/common.h"
 
-enum { TERMINAL_ROWS = 8 };
+enum { TERMINAL_ROWS = 8, DEFAULT_COLUMNS = 80, DEFAULT_LINES = 24 };
 
 struct agent_view {
     enum bh_node_state node;
     enum bh_attempt_state attempt;
-    bool active;
+    bool active, said; /* said: its start has a line of its own */
     struct bh_mono since;
 };
 
@@ -27,8 +30,10 @@ struct bh_progress {
     bool quiet, live, colour;
     char *run;
     const struct bh_plan *plan;
+    const struct bh_engine *engine;
     struct agent_view *agents;
-    size_t done, failed, skipped;
+    size_t counts[BH_NODE_CANCELLED + 1]; /* of agents, by state */
+    bool cancelling;
     int drawn; /* rows of the block on the screen */
     struct bh_mono began;
 };
@@ -36,10 +41,9 @@ struct bh_progress {
 struct bh_progress *bh_progress_new(bool quiet)
 {
     struct bh_progress *p = bh_alloc(sizeof(*p));
-    const char *term = getenv("TERM");
     p->quiet = quiet;
     p->colour = bh_cli_colour(STDERR_FILENO);
-    p->live = p->colour && !(term && bh_streq(term, "dumb"));
+    p->live = p->colour;
     p->began = bh_mono_now();
     return p;
 }
@@ -65,8 +69,9 @@ static const char *elapsed(struct bh_mono since, char buf[static BH_UNIT_TEXT])
 
 static void erase(struct bh_progress *p)
 {
-    for (; p->drawn > 0; p->drawn--)
-        fputs("\x1b[1A\x1b[2K", stderr);
+    if (p->drawn > 0)
+        fprintf(stderr, "\r\x1b[%dA\x1b[J", p->drawn);
+    p->drawn = 0;
 }
 
 static const char *stage_of(const struct bh_progress *p, size_t agent)
@@ -75,20 +80,68 @@ static const char *stage_of(const struct bh_progress *p, size_t agent)
     return stage >= 0 ? p->plan->pipeline->stages[stage].name.s : "";
 }
 
-static void draw(struct bh_progress *p)
+struct window {
+    int columns, lines;
+};
+
+static struct window window_of(int fd)
+{
+    struct winsize size;
+    struct window w = {DEFAULT_COLUMNS, DEFAULT_LINES};
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0)
+        w = (struct window){size.ws_col, size.ws_row};
+    return w;
+}
+
+/* The row's first `columns` - 1 characters: the last column is left free, some terminals wrap there. */
+static void draw_row(struct bh_progress *p, const char *text, int columns)
+{
+    size_t len = 0;
+    for (int n = 0; text[len]; len++) {
+        bool begins = ((unsigned char)text[len] & 0xc0) != 0x80;
+        if (begins && ++n >= columns)
+            break;
+    }
+    fprintf(stderr, "%.*s\n", (int)len, text);
+    p->drawn++;
+}
+
+static void draw_agent(struct bh_progress *p, size_t i, int columns)
 {
     char took[BH_UNIT_TEXT];
-    int rows = 0;
-    for (size_t i = 0; i < p->plan->n_agents && rows < TERMINAL_ROWS; i++) {
-        if (!p->agents[i].active)
-            continue;
-        fprintf(stderr, "  %-24s %-12s %-10s %s\n", p->plan->agents[i].name, stage_of(p, i),
-                bh_attempt_state_text(p->agents[i].attempt), elapsed(p->agents[i].since, took));
-        rows++;
+    BH_CLEANUP_FREE char *row =
+        bh_asprintf("  %-24s %-12s %-10s %s", p->plan->agents[i].name, stage_of(p, i),
+                    bh_attempt_state_text(p->agents[i].attempt), elapsed(p->agents[i].since, took));
+    draw_row(p, row, columns);
+}
+
+static void draw_summary(struct bh_progress *p, int columns)
+{
+    char took[BH_UNIT_TEXT];
+    BH_CLEANUP_FREE char *row =
+        bh_asprintf("  %s%zu of %zu agents done%s, %s", p->cancelling ? "cancelling, " : "", p->counts[BH_NODE_DONE],
+                    p->plan->n_agents, p->counts[BH_NODE_FAILED] ? ", some failed" : "", elapsed(p->began, took));
+    draw_row(p, row, columns);
+}
+
+static void draw(struct bh_progress *p)
+{
+    struct window w = window_of(STDERR_FILENO);
+    size_t active = 0, shown = 0, room = TERMINAL_ROWS;
+    for (size_t i = 0; i < p->plan->n_agents; i++)
+        active += p->agents[i].active;
+    if (w.lines < TERMINAL_ROWS + 3) /* beside the summary, the "more" row and the line of the cursor */
+        room = w.lines > 3 ? (size_t)w.lines - 3 : 0;
+    for (size_t i = 0; i < p->plan->n_agents && shown < room; i++) {
+        if (p->agents[i].active) {
+            draw_agent(p, i, w.columns);
+            shown++;
+        }
     }
-    fprintf(stderr, "  %zu of %zu agents done%s, %s\n", p->done, p->plan->n_agents, p->failed ? ", some failed" : "",
-            elapsed(p->began, took));
-    p->drawn = rows + 1;
+    BH_CLEANUP_FREE char *more = bh_asprintf("  \u2026 and %zu more", active - shown);
+    if (active > shown && w.lines > 2)
+        draw_row(p, more, w.columns);
+    draw_summary(p, w.columns);
 }
 
 /* Only ticks and ends draw: a run of thousands of agents must not spend itself on its picture. */
@@ -101,22 +154,25 @@ static void redraw(struct bh_progress *p)
     fflush(stderr);
 }
 
-static void on_started(void *arg, const char *run, const struct bh_plan *plan)
+static void on_started(void *arg, const char *run, const struct bh_plan *plan, const struct bh_engine *engine)
 {
     struct bh_progress *p = arg;
     p->run = bh_strdup(run);
     p->plan = plan;
+    p->engine = engine;
     p->agents = bh_calloc(plan->n_agents, sizeof(*p->agents));
-    if (!p->quiet)
-        fprintf(stderr, "run %s: %s, %zu agent%s in %zu box%s\n", run, plan->pipeline->name.s, plan->n_agents,
-                plan->n_agents == 1 ? "" : "s", plan->n_boxes, plan->n_boxes == 1 ? "" : "es");
-}
-
-static void count(struct bh_progress *p, enum bh_node_state from, enum bh_node_state to)
-{
-    p->done += (to == BH_NODE_DONE) - (from == BH_NODE_DONE);
-    p->failed += (to == BH_NODE_FAILED) - (from == BH_NODE_FAILED);
-    p->skipped += (to == BH_NODE_SKIPPED) - (from == BH_NODE_SKIPPED);
+    for (size_t i = 0; i < plan->n_agents; i++) { /* what a resumed run had reached before counts */
+        p->agents[i].node = bh_engine_node(engine, i)->state;
+        p->counts[p->agents[i].node]++;
+    }
+    size_t before = p->counts[BH_NODE_DONE];
+    if (p->quiet)
+        return;
+    fprintf(stderr, "run %s: %s, %zu agent%s in %zu box%s", run, plan->pipeline->name.s, plan->n_agents,
+            plan->n_agents == 1 ? "" : "s", plan->n_boxes, plan->n_boxes == 1 ? "" : "es");
+    if (before > 0)
+        fprintf(stderr, ", %zu done before", before);
+    fputc('\n', stderr);
 }
 
 static void say_end(struct bh_progress *p, size_t agent, enum bh_node_state state, const struct bh_attempt *attempt,
@@ -124,8 +180,7 @@ static void say_end(struct bh_progress *p, size_t agent, enum bh_node_state stat
 {
     char took[BH_UNIT_TEXT] = "";
     BH_CLEANUP_BUF struct bh_buf line = BH_BUF_INIT;
-    if (p->live)
-        erase(p);
+    erase(p);
     bool good = state == BH_NODE_DONE;
     const char *colour = !p->colour ? "" : good ? "\x1b[32m" : state == BH_NODE_FAILED ? "\x1b[31m" : "\x1b[33m";
     bh_buf_addf(&line, "%s%-9s%s %s", colour, bh_node_state_text(state), p->colour ? "\x1b[0m" : "",
@@ -150,10 +205,25 @@ static void on_node(void *arg, size_t agent, enum bh_node_state state, const str
         state == BH_NODE_DONE || state == BH_NODE_FAILED || state == BH_NODE_SKIPPED || state == BH_NODE_CANCELLED;
     if (over && state != view->node && !p->quiet)
         say_end(p, agent, state, attempt, detail);
-    count(p, view->node, state);
+    p->counts[view->node]--;
+    p->counts[state]++;
     view->node = state;
     if (over)
         view->active = false;
+}
+
+/* Elsewhere than on a terminal: a line when a setup begins, and one when the agent itself does. */
+static void say_start(struct bh_progress *p, size_t agent, enum bh_attempt_state state)
+{
+    struct agent_view *view = &p->agents[agent];
+    const char *stage = stage_of(p, agent);
+    bool setup = state == BH_ATTEMPT_SETUP;
+    bool at_work = state >= BH_ATTEMPT_RUNNING && state <= BH_ATTEMPT_SUCCEEDED; /* some pass too fast to be seen */
+    if (view->said || !(setup || at_work))
+        return;
+    view->said = at_work;
+    fprintf(stderr, "%-9s %s%s%s%s\n", setup ? "setup" : "running", p->plan->agents[agent].name, *stage ? " [" : "",
+            stage, *stage ? "]" : "");
 }
 
 static void on_attempt(void *arg, size_t agent, enum bh_attempt_state state)
@@ -165,11 +235,21 @@ static void on_attempt(void *arg, size_t agent, enum bh_attempt_state state)
     view->attempt = state;
     if (view->active && !was)
         view->since = bh_mono_now();
-    if (!p->live && !p->quiet && state == BH_ATTEMPT_RUNNING) {
-        const char *stage = stage_of(p, agent);
-        fprintf(stderr, "running   %s%s%s%s\n", p->plan->agents[agent].name, *stage ? " [" : "", stage,
-                *stage ? "]" : "");
-    }
+    if (!p->live && !p->quiet)
+        say_start(p, agent, state);
+    if (!view->active)
+        view->said = false; /* the next try says so again */
+}
+
+static void on_interrupted(void *arg, int signal)
+{
+    struct bh_progress *p = arg;
+    p->cancelling = true;
+    if (p->quiet)
+        return;
+    erase(p);
+    fprintf(stderr, "cancelling; %s kills\n", signal == SIGINT ? "Ctrl-C again" : "a second signal");
+    redraw(p);
 }
 
 static void on_tick(void *arg)
@@ -179,18 +259,22 @@ static void on_tick(void *arg)
 
 static void on_ended(void *arg, enum bh_run_status status)
 {
+    static const enum bh_node_state told[] = {BH_NODE_FAILED, BH_NODE_SKIPPED, BH_NODE_CANCELLED};
     struct bh_progress *p = arg;
     char took[BH_UNIT_TEXT];
+    size_t node = 0;
     if (p->quiet)
         return;
-    if (p->live)
-        erase(p);
-    fprintf(stderr, "%s: %zu done", bh_run_status_text(status), p->done);
-    if (p->failed)
-        fprintf(stderr, ", %zu failed", p->failed);
-    if (p->skipped)
-        fprintf(stderr, ", %zu skipped", p->skipped);
-    fprintf(stderr, ", %s\n", elapsed(p->began, took));
+    erase(p);
+    fprintf(stderr, "%s: %zu done", bh_run_status_text(status), p->counts[BH_NODE_DONE]);
+    for (size_t i = 0; i < BH_ARRAY_LEN(told); i++) {
+        if (p->counts[told[i]] > 0)
+            fprintf(stderr, ", %zu %s", p->counts[told[i]], bh_node_state_text(told[i]));
+    }
+    fprintf(stderr, ", %s", elapsed(p->began, took));
+    if (bh_engine_failure(p->engine, &node) != BH_REASON_NONE && node == SIZE_MAX)
+        fputs("; the run's deadline passed", stderr);
+    fputc('\n', stderr);
 }
 
 struct bh_run_watch bh_progress_watch(struct bh_progress *p)
@@ -199,6 +283,7 @@ struct bh_run_watch bh_progress_watch(struct bh_progress *p)
                                  .started = on_started,
                                  .node = on_node,
                                  .attempt = on_attempt,
+                                 .interrupted = on_interrupted,
                                  .tick = p->live && !p->quiet ? on_tick : NULL,
                                  .ended = on_ended};
 }

@@ -17,11 +17,13 @@ struct bh_run_source { /* --source NAME=PATH */
 /* What a front end is told as the run goes; called on the loop, must not block. Any member may be NULL. */
 struct bh_run_watch {
     void *arg;
-    void (*started)(void *arg, const char *run, const struct bh_plan *plan);
+    /* Both are valid until `ended`; of a resumed run the engine holds what had been reached before. */
+    void (*started)(void *arg, const char *run, const struct bh_plan *plan, const struct bh_engine *engine);
     void (*node)(void *arg, size_t agent, enum bh_node_state state, const struct bh_attempt *attempt,
                  const char *detail);
     void (*attempt)(void *arg, size_t agent, enum bh_attempt_state state);
-    void (*tick)(void *arg); /* four times a second, for what shows elapsed time */
+    void (*interrupted)(void *arg, int signal); /* the first one: from here on the run is being cancelled */
+    void (*tick)(void *arg);                    /* four times a second, for what shows elapsed time */
     void (*ended)(void *arg, enum bh_run_status status);
 };
 

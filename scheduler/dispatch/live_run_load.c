@@ -21,41 +21,10 @@ static void free_val(void *v)
     bh_val_free(v);
 }
 
-/* Marks the agent and everything that it waits for; a stack, for chains may be long. */
-static void want(const struct bh_plan *plan, size_t agent, bool *wanted)
-{
-    BH_CLEANUP_FREE size_t *stack = bh_calloc(plan->n_agents + 1, sizeof(*stack));
-    size_t top = 0;
-    if (!wanted[agent])
-        stack[top++] = agent;
-    wanted[agent] = true;
-    while (top > 0) {
-        const struct bh_plan_agent *a = &plan->agents[stack[--top]];
-        for (size_t i = 0; i < a->n_after; i++) {
-            size_t other = a->after[i].agent;
-            if (!wanted[other])
-                stack[top++] = other;
-            wanted[other] = true;
-        }
-    }
-}
-
-static bool named(const struct bh_val *names, const char *name)
-{
-    for (size_t i = 0; i < bh_val_len(names); i++) {
-        if (bh_streq(bh_val_get_str(bh_val_at(names, i)), name))
-            return true;
-    }
-    return false;
-}
-
-static void leave_out(struct bh_spec *spec, const struct bh_plan *plan, const struct bh_val *only)
+static void leave_out(struct bh_spec *spec, const struct bh_plan *plan, const struct bh_val *submission)
 {
     BH_CLEANUP_FREE bool *wanted = bh_calloc(plan->n_agents + 1, sizeof(*wanted));
-    for (size_t i = 0; i < plan->n_agents; i++) {
-        if (named(only, plan->agents[i].name))
-            want(plan, i, wanted);
-    }
+    bh_submission_wanted(plan, submission, wanted);
     for (size_t i = 0; i < plan->n_agents; i++)
         spec->nodes[i].left_out = !wanted[i];
 }
@@ -67,8 +36,7 @@ static void apply_options(struct bh_spec *spec, const struct bh_plan *plan, cons
     if (parallel > 0)
         spec->max_parallel = parallel;
     spec->keep_going = bh_val_bool_of(options, "keep_going");
-    if (bh_val_len(bh_val_get(options, "only")) > 0)
-        leave_out(spec, plan, bh_val_get(options, "only"));
+    leave_out(spec, plan, submission);
 }
 
 /* Takes pipeline, plan and submission. */

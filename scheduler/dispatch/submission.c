@@ -366,6 +366,45 @@ int bh_submission_make(const struct bh_plan *plan, const char *file, const struc
     return r.code;
 }
 
+/* Marks the agent and everything that it waits for; a stack, for chains may be long. */
+static void want(const struct bh_plan *plan, size_t agent, bool *wanted)
+{
+    BH_CLEANUP_FREE size_t *stack = bh_calloc(plan->n_agents + 1, sizeof(*stack));
+    size_t top = 0;
+    if (!wanted[agent])
+        stack[top++] = agent;
+    wanted[agent] = true;
+    while (top > 0) {
+        const struct bh_plan_agent *a = &plan->agents[stack[--top]];
+        for (size_t i = 0; i < a->n_after; i++) {
+            size_t other = a->after[i].agent;
+            if (!wanted[other])
+                stack[top++] = other;
+            wanted[other] = true;
+        }
+    }
+}
+
+static bool named(const struct bh_val *names, const char *name)
+{
+    for (size_t i = 0; i < bh_val_len(names); i++) {
+        if (bh_streq(bh_val_get_str(bh_val_at(names, i)), name))
+            return true;
+    }
+    return false;
+}
+
+void bh_submission_wanted(const struct bh_plan *plan, const struct bh_val *submission, bool *wanted)
+{
+    const struct bh_val *only = bh_val_get(bh_val_get(submission, "options"), "only");
+    for (size_t i = 0; i < plan->n_agents; i++) {
+        if (bh_val_len(only) == 0)
+            wanted[i] = true;
+        else if (named(only, plan->agents[i].name))
+            want(plan, i, wanted);
+    }
+}
+
 /* Adds the keys whose values differ. */
 static void compare(const struct bh_val *was, const struct bh_val *is, struct bh_val *changed)
 {

@@ -26,6 +26,9 @@ int bh_submission_make(const struct bh_plan *plan, const char *file, const struc
                        size_t n_sources, bool complete, struct bh_cas *cas, struct bh_val **ret,
                        struct bh_errlist *errors) BH_MUST_CHECK;
 
+/* Which agents the run is for: all, or those of --only and what they need. `wanted` has one zeroed entry per agent. */
+void bh_submission_wanted(const struct bh_plan *plan, const struct bh_val *submission, bool *wanted);
+
 /*
  * What lies on disk no longer as it was submitted: the names of `files`, prompts and sources of the document, sorted as
  * in the submission; what is gone counts as changed. A source that the command line gave is not looked at. Reads
