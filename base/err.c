@@ -277,12 +277,24 @@ void bh_errlist_add(struct bh_errlist *list, struct bh_err *err)
 
 struct sort_item {
     struct bh_err *err;
-    size_t index;
+    size_t index, file; /* file: index of the first error of the same file */
 };
+
+static size_t first_of_file(const struct bh_errlist *list, size_t i)
+{
+    const char *file = list->items[i]->file;
+    for (size_t k = 0; k < i; k++) {
+        if (bh_streq(list->items[k]->file, file))
+            return k;
+    }
+    return i;
+}
 
 static int by_position(const void *pa, const void *pb)
 {
     const struct sort_item *a = pa, *b = pb;
+    if (a->file != b->file)
+        return a->file < b->file ? -1 : 1;
     if (a->err->line != b->err->line)
         return a->err->line < b->err->line ? -1 : 1;
     if (a->err->column != b->err->column)
@@ -296,7 +308,7 @@ void bh_errlist_sort(struct bh_errlist *list)
         return;
     BH_CLEANUP_FREE struct sort_item *items = bh_calloc(list->len, sizeof(*items));
     for (size_t i = 0; i < list->len; i++)
-        items[i] = (struct sort_item){.err = list->items[i], .index = i};
+        items[i] = (struct sort_item){.err = list->items[i], .index = i, .file = first_of_file(list, i)};
     qsort(items, list->len, sizeof(*items), by_position);
     for (size_t i = 0; i < list->len; i++)
         list->items[i] = items[i].err;

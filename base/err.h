@@ -79,11 +79,12 @@ static inline void bh_err_freep(struct bh_err **err)
 }
 #define BH_CLEANUP_ERR BH_CLEANUP(bh_err_freep)
 
-/* All errors of one document, in the order of their positions. Zero-initialise; owns its members. */
+/* Errors of documents, in the order of their positions. Zero-initialise; owns its members. */
 struct bh_errlist {
     struct bh_err **items;
     size_t len, cap;
 };
 void bh_errlist_add(struct bh_errlist *list, struct bh_err *err); /* takes err */
-void bh_errlist_sort(struct bh_errlist *list);                    /* stable, by line then column */
+void bh_errlist_sort(
+    struct bh_errlist *list); /* stable: files in the order in which they first come, then by line, column */
 void bh_errlist_fini(struct bh_errlist *list);

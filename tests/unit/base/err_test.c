@@ -223,6 +223,25 @@ static void test_errlist_sorts_stably(void **state)
     bh_errlist_fini(&list);
 }
 
+static void test_errlist_keeps_files_together(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        int line;
+        const char *path;
+    } in[] = {{"z", 9, "b"}, {"a", 1, "c"}, {"z", 2, "a"}, {NULL, 0, "e"}, {"a", 3, "d"}};
+    struct bh_errlist list = {0};
+    BH_CLEANUP_BUF struct bh_buf order = BH_BUF_INIT;
+    for (size_t i = 0; i < BH_ARRAY_LEN(in); i++)
+        bh_errlist_add(&list, placed(in[i].file, in[i].line, 1, in[i].path));
+    bh_errlist_sort(&list);
+    for (size_t i = 0; i < list.len; i++)
+        bh_buf_adds(&order, bh_err_path(list.items[i]));
+    T_STR(order.data, "abcde");
+    bh_errlist_fini(&list);
+}
+
 static bool is_kebab(const char *text)
 {
     if (!islower((unsigned char)*text))
@@ -325,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_format_escapes),
         cmocka_unit_test(test_to_val),
         cmocka_unit_test(test_errlist_sorts_stably),
+        cmocka_unit_test(test_errlist_keeps_files_together),
         cmocka_unit_test(test_every_row_of_the_table),
         cmocka_unit_test(test_table_takes_any_number),
         cmocka_unit_test(test_documented_exit_statuses),
