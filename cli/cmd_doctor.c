@@ -89,6 +89,13 @@ static void check_user(struct report *r)
     add(r, "user", true, false, found, NULL, NULL);
 }
 
+static void print_more(const struct bh_val *check, const char *key)
+{
+    const char *text = bh_val_bool_of(check, "ok") ? NULL : bh_val_str_of(check, key);
+    if (text && *text)
+        printf("         %s: %s\n", key, text);
+}
+
 static void print_text(const struct report *r)
 {
     for (size_t i = 0; i < bh_val_len(r->checks); i++) {
@@ -97,10 +104,8 @@ static void print_text(const struct report *r)
         printf("%-8s %-32s ", ok ? "ok" : bh_val_bool_of(v, "required") ? "MISSING" : "note", bh_val_str_of(v, "name"));
         bh_cli_print_escaped(bh_val_str_of(v, "found") ? bh_val_str_of(v, "found") : "");
         putchar('\n');
-        if (!ok && bh_val_str_of(v, "effect"))
-            printf("         effect: %s\n", bh_val_str_of(v, "effect"));
-        if (!ok && bh_val_str_of(v, "remedy"))
-            printf("         remedy: %s\n", bh_val_str_of(v, "remedy"));
+        print_more(v, "effect");
+        print_more(v, "remedy");
     }
     if (r->missing == 0)
         printf("this host can run pipelines\n");

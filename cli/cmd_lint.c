@@ -73,7 +73,8 @@ static int lint(const struct bh_args *args)
 {
     if (bh_args_has(args, "policy")) {
         struct bh_err *err = NULL;
-        (void)bh_err_set(&err, BH_E_NOT_SUPPORTED, 0, "site policies are not supported yet");
+        (void)bh_err_set(&err, BH_E_NOT_SUPPORTED, 0, "site policies are not supported by this version");
+        bh_err_hint(&err, "leave --policy out: the document itself is checked all the same");
         return bh_cli_fail(args, err);
     }
     struct findings f = {0};

@@ -12,6 +12,7 @@ static struct bh_err *later_error(const struct bh_pipeline *doc, const struct bh
 {
     struct bh_err *err = NULL;
     bh_err_set(&err, BH_E_NOT_SUPPORTED, 0, "'%s' is not supported by this version", l->key);
+    bh_err_hint(&err, "this version refuses to run it; remove the key, or wait for a later version");
     bh_err_at(&err, doc->file, l->pos.line, l->pos.column, l->path);
     return err;
 }
