@@ -121,7 +121,7 @@ static int check_operands(const struct bh_args *args, struct bh_err **err)
         rc = bh_err_set(err, BH_E_USAGE, 0, "'bulkhead %s' does not take '%s'", cmd->name,
                         args->operands[cmd->max_operands]);
     if (rc != 0)
-        bh_err_hint(err, "usage: bulkhead %s %s", cmd->name, cmd->operands);
+        bh_err_hint(err, "usage: bulkhead %s%s%s", cmd->name, *cmd->operands ? " " : "", cmd->operands);
     return rc;
 }
 

@@ -2,20 +2,25 @@
 /* bulkhead explain: why a run or an agent is as it is, and what to do. */
 #include <stdio.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/log_tail.h"
 #include "cli/run_facts.h"
+#include "cli/run_plan.h"
 #include "policies/reasons.h"
+#include "scheduler/dispatch/submission.h"
 
 /* One agent, in sentences: what happened, why, and what mends it. */
 struct story {
     const struct bh_cli_run *run;
     const struct bh_run_facts *facts;
-    const struct bh_plan *plan; /* NULL where the document cannot be planned any more */
+    const struct bh_plan *plan;          /* NULL where the document cannot be planned any more */
+    struct bh_val *submission, *failure; /* owned; failure: of the run, a null value where it has none */
 };
+
+enum { TAIL = 5 };
 
 static const struct bh_plan_agent *plan_agent(const struct story *s, const char *name)
 {
@@ -35,25 +40,79 @@ static const char *status_of(const struct story *s, const char *name)
     return "unknown";
 }
 
-/* RUN and AGENT in a remedy are the reader's own. */
-static void add_remedy(struct bh_buf *out, const struct story *s, const char *agent, const char *remedy)
+static bool is_tainted(const struct story *s, const char *agent)
 {
-    for (const char *p = remedy; *p;) {
-        if (strncmp(p, "RUN", 3) == 0) {
-            bh_buf_adds(out, s->run->id);
-            p += 3;
-        } else if (strncmp(p, "AGENT", 5) == 0) {
-            bh_buf_adds(out, agent);
-            p += 5;
-        } else {
-            bh_buf_addc(out, *p++);
-        }
+    for (size_t i = 0; i < s->facts->n_agents; i++) {
+        if (bh_streq(s->facts->agents[i].name, agent))
+            return bh_streq(s->facts->agents[i].label, "tainted");
     }
+    return true;
 }
 
-static void tell_ending(const struct story *s, const struct bh_attempt_row *attempt, struct bh_buf *out)
+/* Boxes have no network in this version, and programs say that in many ways. */
+static bool wants_network(const char *lines)
 {
-    bh_buf_addf(out, "attempt %lld, try %lld (%s) %s", (long long)attempt->attempt, (long long)attempt->try_,
+    static const char *const signs[] = {"name resolution",    "resolve host",       "Name or service not known",
+                                        "Network is unreach", "Connection refused", "ENETUNREACH",
+                                        "EAI_AGAIN",          "ECONNREFUSED",       "ENOTFOUND"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(signs); i++) {
+        if (strcasestr(lines, signs[i]))
+            return true;
+    }
+    return false;
+}
+
+/* A shared box's setup writes into the log of the agent for whom the box was made. */
+static const struct bh_attempt_row *who_has_lines(const struct story *s, const struct bh_attempt_row *attempt)
+{
+    for (size_t i = 0; i < s->facts->n_attempts; i++) {
+        const struct bh_attempt_row *other = &s->facts->attempts[i];
+        BH_CLEANUP_BUF struct bh_buf lines = BH_BUF_INIT;
+        if (bh_streq(other->detail, attempt->detail) && bh_streq(other->box, attempt->box) &&
+            bh_log_tail(s->run, other->instance, 1, "", &lines) > 0)
+            return other;
+    }
+    return NULL;
+}
+
+static void tell_lines(const struct story *s, const struct bh_attempt_row *attempt, struct bh_buf *out)
+{
+    BH_CLEANUP_BUF struct bh_buf lines = BH_BUF_INIT;
+    const struct bh_attempt_row *writer = attempt;
+    size_t n = bh_log_tail(s->run, attempt->instance, TAIL, "    | ", &lines);
+    if (n == 0 && attempt->detail && bh_starts_with(attempt->detail, "setup of box ")) {
+        writer = who_has_lines(s, attempt);
+        n = writer ? bh_log_tail(s->run, writer->instance, TAIL, "    | ", &lines) : 0;
+    }
+    if (n == 0)
+        return;
+    if (is_tainted(s, writer->agent)) {
+        bh_buf_addf(out, "  its last lines are withheld: '%s' is tainted\n", writer->agent);
+        return;
+    }
+    if (writer == attempt)
+        bh_buf_adds(out, "  its last lines:\n");
+    else
+        bh_buf_addf(out, "  the last lines are in the log of '%s', for whom the box was made:\n", writer->agent);
+    bh_buf_add(out, lines.data, lines.len);
+    if (wants_network(lines.data))
+        bh_buf_adds(out, "  boxes have no network in this version: bring what it fetches as a source or in 'files'\n");
+}
+
+static void tell_remedy(const struct story *s, const char *agent, const char *lead, const char *remedy,
+                        struct bh_buf *out)
+{
+    if (!remedy || !*remedy)
+        return;
+    bh_buf_adds(out, lead);
+    bh_run_facts_add_remedy(out, s->run->id, agent, remedy);
+    bh_buf_addc(out, '\n');
+}
+
+static void tell_ending(const struct story *s, const struct bh_attempt_row *attempt, bool last, struct bh_buf *out)
+{
+    bool failed = bh_streq(attempt->status, "failed") || bh_streq(attempt->status, "lost");
+    bh_buf_addf(out, "  attempt %lld, try %lld (%s) %s", (long long)attempt->attempt, (long long)attempt->try_,
                 attempt->instance, attempt->status);
     if (attempt->reason)
         bh_buf_addf(out, " by %s", attempt->reason);
@@ -62,18 +121,17 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
     if (attempt->signal > 0)
         bh_buf_addf(out, ", signal %lld", (long long)attempt->signal);
     bh_buf_addc(out, '\n');
-    if (attempt->detail)
+    if (attempt->detail && !bh_streq(attempt->detail, attempt->status))
         bh_buf_addf(out, "  what: %s\n", attempt->detail);
-    if (attempt->reason && !bh_streq(attempt->status, "succeeded")) {
-        const char *remedy = bh_reason_info(bh_reason_parse(attempt->reason))->remedy;
-        if (*remedy) {
-            bh_buf_adds(out, "  remedy: ");
-            add_remedy(out, s, attempt->agent, remedy);
-            bh_buf_addc(out, '\n');
-        }
+    if (failed && last) {
+        tell_remedy(s, attempt->agent,
+                    "  remedy: ", bh_reason_remedy(bh_reason_parse(attempt->reason), attempt->exit_code), out);
+        tell_lines(s, attempt, out);
     }
-    if (attempt->kept_box)
-        bh_buf_addf(out, "  its box is kept: %s\n", attempt->kept_box);
+    if (attempt->kept_box) {
+        BH_CLEANUP_FREE char *path = bh_home_path(&s->run->home, attempt->kept_box);
+        bh_buf_addf(out, "  its box is kept: %s\n", path);
+    }
 }
 
 static void tell_waiting(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
@@ -96,12 +154,54 @@ static void tell_waiting(const struct story *s, const struct bh_agent_row *row, 
         bh_buf_adds(out, "  waits for a free slot (max_parallel, or what this host holds)\n");
 }
 
+static bool is_left_out(const struct story *s, const char *name)
+{
+    BH_CLEANUP_FREE bool *wanted = bh_calloc((s->plan ? s->plan->n_agents : 0) + 1, sizeof(*wanted));
+    if (s->plan)
+        bh_submission_wanted(s->plan, s->submission, wanted);
+    for (size_t i = 0; s->plan && i < s->plan->n_agents; i++) {
+        if (bh_streq(s->plan->agents[i].name, name))
+            return !wanted[i];
+    }
+    return false;
+}
+
+/* "'bad' failed", "'late' was skipped" */
+static const char *ended_as(const char *status)
+{
+    return bh_streq(status, "failed") ? "failed" : bh_streq(status, "done") ? "ended without it" : "did not run";
+}
+
 static void tell_skipped(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
 {
     if (row->reason)
-        bh_buf_addf(out, "  skipped because '%s' is %s\n", row->reason, status_of(s, row->reason));
+        bh_buf_addf(out, "  skipped because '%s' %s\n", row->reason, ended_as(status_of(s, row->reason)));
+    else if (is_left_out(s, row->name))
+        bh_buf_adds(out, "  left out by --only\n");
     else
-        bh_buf_adds(out, "  not started: the run stopped starting agents before its turn\n");
+        bh_buf_adds(out, "  not started: the run stopped starting agents before its turn, because others had failed\n");
+}
+
+/* Of the run's failures only the deadline has no agent. */
+static bool deadline_passed(const struct story *s)
+{
+    return bh_val_type(s->failure) == BH_VAL_MAP && !bh_val_str_of(s->failure, "agent");
+}
+
+static void tell_cancelled(const struct story *s, bool ran, struct bh_buf *out)
+{
+    bh_buf_adds(out, ran ? "  stopped while it ran: " : "  not started: ");
+    if (deadline_passed(s))
+        bh_buf_addf(out, "%s\n", bh_val_str_of(s->failure, "detail"));
+    else
+        bh_buf_adds(out, ran ? "the run was cancelled\n" : "the run was cancelled before its turn\n");
+}
+
+static const char *again_because(const char *status)
+{
+    return bh_streq(status, "lost")        ? "was lost together with its box or with bulkhead itself"
+           : bh_streq(status, "cancelled") ? "had been cancelled"
+                                           : "failed";
 }
 
 static void tell_agent(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
@@ -113,16 +213,41 @@ static void tell_agent(const struct story *s, const struct bh_agent_row *row, st
     if (agent && agent->reason)
         bh_buf_addf(out, "  box %s: %s\n", row->box, agent->reason);
     for (size_t i = 0; i < n; i++) {
-        bh_buf_adds(out, "  ");
-        tell_ending(s, &attempts[i], out);
+        tell_ending(s, &attempts[i], i + 1 == n, out);
         if (i + 1 < n)
-            bh_buf_addf(out, "  run again because it was %s%s\n", attempts[i].status,
-                        bh_streq(attempts[i].status, "lost") ? " together with its box or with bulkhead itself" : "");
+            bh_buf_addf(out, "  run again because it %s\n", again_because(attempts[i].status));
     }
     if (bh_streq(row->status, "waiting") || bh_streq(row->status, "ready"))
         tell_waiting(s, row, out);
-    if (bh_streq(row->status, "skipped") || bh_streq(row->status, "cancelled"))
+    if (bh_streq(row->status, "skipped"))
         tell_skipped(s, row, out);
+    if (bh_streq(row->status, "cancelled"))
+        tell_cancelled(s, n > 0 && bh_streq(attempts[n - 1].status, "cancelled"), out);
+}
+
+static void tell_failure(const struct story *s, struct bh_buf *out)
+{
+    const char *agent = bh_val_str_of(s->failure, "agent"), *reason = bh_val_str_of(s->failure, "reason"),
+               *detail = bh_val_str_of(s->failure, "detail");
+    if (bh_val_type(s->failure) != BH_VAL_MAP)
+        return;
+    if (agent)
+        bh_buf_addf(out, "it failed because '%s' did, by %s%s%s\n", agent, reason ? reason : "?", detail ? ": " : "",
+                    detail ? detail : "");
+    else
+        bh_buf_addf(out, "it failed because %s\n", detail ? detail : reason);
+    tell_remedy(s, agent ? agent : "AGENT", "remedy: ", bh_val_str_of(s->failure, "remedy"), out);
+}
+
+static void tell_resume(const struct story *s, struct bh_buf *out)
+{
+    const char *status = s->run->row.status;
+    if (bh_streq(status, "failed") || bh_streq(status, "cancelled"))
+        bh_buf_addf(
+            out,
+            "\n'bulkhead run --resume %s' goes on with the files as they were submitted; after a change start a "
+            "new run: bulkhead run %s\n",
+            s->run->id, bh_run_file_from_here(s->run));
 }
 
 static void tell_run(const struct story *s, struct bh_buf *out)
@@ -135,8 +260,10 @@ static void tell_run(const struct story *s, struct bh_buf *out)
                 done, s->facts->n_agents);
     if (bh_run_facts_abandoned(s->run))
         bh_buf_addf(out,
-                    "its process is gone: 'bulkhead run --resume %s' goes on; what had succeeded is not run again\n",
+                    "its process is gone: 'bulkhead run --resume %s' goes on, with the files as they were submitted; "
+                    "what had succeeded is not run again\n",
                     s->run->id);
+    tell_failure(s, out);
     for (size_t i = 0; i < s->facts->n_agents; i++) {
         const struct bh_agent_row *row = &s->facts->agents[i];
         size_t n = 0;
@@ -146,6 +273,7 @@ static void tell_run(const struct story *s, struct bh_buf *out)
             tell_agent(s, row, out);
         }
     }
+    tell_resume(s, out);
     if (rest == 0)
         bh_buf_addf(out,
                     "nothing is wrong; 'bulkhead artifacts %s' lists what was made, 'bulkhead explain %s AGENT' says "
@@ -167,26 +295,6 @@ static int tell_named(const struct story *s, const char *name, struct bh_buf *ou
     int rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "run '%s' has no agent '%s'", s->run->id, name);
     bh_err_hint(err, near ? "did you mean '%s'?" : "'bulkhead show %s' lists the agents", near ? near : s->run->id);
     return rc;
-}
-
-/* The plan as it was; without it the rest can still be told. */
-static void replan(const struct bh_cli_run *run, struct bh_cli_document *doc)
-{
-    struct bh_errlist errors = {0};
-    BH_CLEANUP_VAL struct bh_val *params = NULL;
-    if (!run->row.document || !run->row.params ||
-        bh_json_parse(run->row.params, strlen(run->row.params), &params, NULL) != 0)
-        return;
-    size_t n = bh_val_len(params);
-    BH_CLEANUP_FREE struct bh_param_value *values = bh_calloc(n + 1, sizeof(*values));
-    for (size_t i = 0; i < n; i++)
-        values[i] = (struct bh_param_value){bh_val_key_at(params, i), bh_val_get_str(bh_val_at(params, i))};
-    struct bh_plan_options options = {.params = values, .n_params = n};
-    int rc = bh_pipeline_load(run->row.file, run->row.document, strlen(run->row.document), &doc->pipeline, &errors);
-    if (rc == 0)
-        rc = bh_plan_make(doc->pipeline, &options, &doc->plan, &errors);
-    (void)rc;
-    bh_errlist_fini(&errors);
 }
 
 static void print_lines(const struct bh_buf *text)
@@ -211,15 +319,19 @@ static int explain(const struct bh_args *args)
     if (rc == 0)
         rc = bh_run_facts_read(&run, &facts, &err);
     if (rc == 0) {
-        replan(&run, &doc);
+        bh_run_plan_again(&run, &doc);
         struct story story = {.run = &run, .facts = &facts, .plan = doc.plan};
+        story.submission = bh_run_submission(&run);
+        story.failure = bh_run_facts_failure(&run);
         if (args->n_operands > 1)
             rc = tell_named(&story, args->operands[1], &text, &err);
         else
             tell_run(&story, &text);
+        bh_val_free(story.submission);
+        bh_val_free(story.failure);
     }
     if (rc == 0 && bh_args_json(args)) {
-        BH_CLEANUP_VAL struct bh_val *v = bh_run_facts_to_val(&run, &facts);
+        BH_CLEANUP_VAL struct bh_val *v = bh_run_facts_to_val(&run, &facts, doc.plan);
         bh_val_set_str(v, "explanation", text.data);
         bh_cli_print_json(v);
     } else if (rc == 0) {

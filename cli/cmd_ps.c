@@ -63,7 +63,12 @@ static void print_text(const struct bh_cli_run *store, const struct bh_run_row *
         stale += abandoned(store, &rows[i]);
         add_row(table, store, &rows[i]);
     }
-    bh_table_print(table);
+    if (shown > 0) {
+        bh_table_print(table);
+    } else {
+        bh_table_free(table);
+        fprintf(stderr, all ? "no runs\n" : "no runs that have not ended\n");
+    }
     if (stale > 0)
         fprintf(stderr, "abandoned: its process is gone; 'bulkhead run --resume RUN' goes on with it\n");
     if (shown < n)

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/progress.h"
+#include "cli/run_plan.h"
 #include "scheduler/run_local.h"
 
 struct request {
@@ -21,6 +22,8 @@ struct request {
     int64_t max_parallel;
     const char **only;
     char *resume; /* run id, or NULL */
+    char *resumed_file;
+    bool had_succeeded; /* the run that is to be resumed */
     const char *file;
 };
 
@@ -33,6 +36,7 @@ static void request_fini(struct request *r)
     bh_free(r->sources);
     bh_free(r->only);
     bh_free(r->resume);
+    bh_free(r->resumed_file);
     bh_home_close(&r->home);
 }
 
@@ -64,9 +68,17 @@ static int read_max_parallel(struct request *r, struct bh_err **err)
 static int refuse_later(const struct bh_args *args, struct bh_err **err)
 {
     static const char *const later[] = {"from", "detach"};
+    static const char *const instead[] = {
+        "leave it out; after a failure 'bulkhead run --resume RUN' does not run again what had succeeded",
+        "leave it out, and start bulkhead with nohup or in a terminal multiplexer: it is the process that runs the "
+        "boxes",
+    };
     for (size_t i = 0; i < BH_ARRAY_LEN(later); i++) {
-        if (bh_args_has(args, later[i]))
-            return bh_err_set(err, BH_E_NOT_SUPPORTED, 0, "'--%s' is not supported yet", later[i]);
+        if (!bh_args_has(args, later[i]))
+            continue;
+        int rc = bh_err_set(err, BH_E_NOT_SUPPORTED, 0, "'--%s' is not supported by this version", later[i]);
+        bh_err_hint(err, "%s", instead[i]);
+        return rc;
     }
     return 0;
 }
@@ -95,8 +107,13 @@ static int resolve_resume(struct request *r, struct bh_err **err)
         return rc;
     struct bh_cli_run run;
     rc = bh_cli_run_open(r->args, name, &run, err);
-    if (rc == 0)
+    if (rc == 0) {
         r->resume = bh_strdup(run.id);
+        r->resumed_file = bh_strdup(bh_run_file_from_here(&run));
+        r->had_succeeded = bh_streq(run.row.status, "succeeded");
+        if (!r->had_succeeded && !bh_args_has(r->args, "quiet") && r->args->n_operands == 0)
+            bh_run_note_changes(&run);
+    }
     bh_cli_run_close(&run);
     return rc;
 }
@@ -150,6 +167,25 @@ static int exit_of(const struct bh_run_outcome *outcome)
     return outcome->reason != BH_REASON_NONE ? bh_reason_info(outcome->reason)->exit_status : 1;
 }
 
+/* What the person would not see from the status alone. */
+static void print_hints(const struct request *r, const struct bh_run_outcome *outcome,
+                        const struct bh_progress *progress)
+{
+    const char *run = outcome->run.s;
+    size_t unfinished = bh_progress_unfinished(progress);
+    if (r->had_succeeded)
+        fprintf(stderr, "run %s had succeeded, so nothing was started; for a new run: bulkhead run %s\n", run,
+                r->resumed_file);
+    else if (outcome->status == BH_RUN_SUCCEEDED && unfinished > 0)
+        fprintf(stderr, "%zu of %zu agents did not finish; 'bulkhead explain %s' says why\n", unfinished,
+                bh_progress_agents(progress), run);
+    else if (outcome->status != BH_RUN_SUCCEEDED)
+        fprintf(stderr,
+                "'bulkhead explain %s' says why; 'bulkhead run --resume %s' goes on with the files as they were "
+                "submitted; after a change start a new run\n",
+                run, run);
+}
+
 static void print_result(const struct bh_args *args, const struct bh_run_outcome *outcome)
 {
     const char *status = bh_run_status_text(outcome->status);
@@ -162,10 +198,6 @@ static void print_result(const struct bh_args *args, const struct bh_run_outcome
         return;
     }
     printf("%s %s\n", outcome->run.s, status);
-    if (outcome->status == BH_RUN_SUCCEEDED || bh_args_has(args, "quiet"))
-        return;
-    fprintf(stderr, "'bulkhead explain %s' says why; 'bulkhead run --resume %s' goes on\n", outcome->run.s,
-            outcome->run.s);
 }
 
 static int carry_out(struct request *r, struct bh_errlist *errors)
@@ -188,11 +220,14 @@ static int carry_out(struct request *r, struct bh_errlist *errors)
     };
     struct bh_run_outcome outcome = {0};
     int rc = r->resume ? bh_run_resume(&options, r->resume, &outcome, errors) : bh_run_new(&options, &outcome, errors);
+    if (rc == 0) {
+        print_result(args, &outcome);
+        (void)fflush(stdout); /* before the hints, where both go to one place */
+        if (!bh_args_has(args, "quiet"))
+            print_hints(r, &outcome, progress);
+    }
     bh_progress_free(progress);
-    if (rc != 0)
-        return bh_cli_fail_list(args, errors);
-    print_result(args, &outcome);
-    return exit_of(&outcome);
+    return rc == 0 ? exit_of(&outcome) : bh_cli_fail_list(args, errors);
 }
 
 static int run(const struct bh_args *args)
@@ -233,10 +268,12 @@ static const struct bh_opt opts[] = {
 
 const struct bh_cmd bh_cmd_run = {
     .name = "run",
-    .operands = "FILE",
+    .operands = "FILE | --resume RUN",
     .summary = "run a pipeline on this machine",
     .more = "Ctrl-C once stops starting and cancels, twice kills. Nothing outlives bulkhead; what it had finished is "
-            "kept and --resume goes on. Exit "
+            "kept and --resume goes on, with the document, files, prompts and sources as they were submitted: after "
+            "a change start a new run. With --resume go --max-parallel and the options of every verb; -p, "
+            "--params-file, --source, --only, --keep-going and -n are refused, since the run has its own. Exit "
             "status: 0 succeeded, 1 failed, 3 invalid, 6 collision, 7 the host lacks something, 130 interrupted.",
     .example = "bulkhead run pipeline.yaml -p topic=sandboxes\nbulkhead run --resume @latest",
     .opts = opts,

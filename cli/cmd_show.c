@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/run_facts.h"
+#include "cli/run_plan.h"
 
 static void print_line(const char *key, const char *value)
 {
@@ -40,6 +41,8 @@ static void add_attempt(struct bh_table *table, const struct bh_agent_row *agent
         bh_format_duration((attempt->ended.us - attempt->started.us) * 1000, took);
     if (attempt->exit_code >= 0)
         snprintf(code, sizeof(code), "%lld", (long long)attempt->exit_code);
+    else if (attempt->signal > 0)
+        snprintf(code, sizeof(code), "signal %lld", (long long)attempt->signal);
     const char *cells[] = {first ? agent->name : "", first ? agent->stage : "", attempt->box, number,
                            attempt->status,          attempt->reason,           code,         took};
     bh_table_row(table, cells);
@@ -63,22 +66,59 @@ static void print_agents(const struct bh_run_facts *facts)
     bh_table_print(table);
 }
 
+/* Why: of the run, and of each agent whose last attempt did not succeed. */
+static void print_failures(const struct bh_cli_run *run, const struct bh_run_facts *facts)
+{
+    BH_CLEANUP_VAL struct bh_val *failure = bh_run_facts_failure(run);
+    const char *keys[] = {"detail", "remedy"};
+    const char *culprit = bh_val_str_of(failure, "agent");
+    bool any = false;
+    for (size_t i = 0; i < facts->n_agents; i++) {
+        size_t n = 0;
+        const struct bh_attempt_row *attempts = bh_run_facts_attempts(facts, facts->agents[i].name, &n);
+        if (n == 0 || !attempts[n - 1].detail || !bh_streq(attempts[n - 1].status, "failed") ||
+            bh_streq(culprit, facts->agents[i].name))
+            continue;
+        BH_CLEANUP_FREE char *what = bh_asprintf("%s: %s", facts->agents[i].name, attempts[n - 1].detail);
+        if (!any)
+            putchar('\n');
+        any = true;
+        print_line("failed", what);
+    }
+    if (bh_val_type(failure) != BH_VAL_MAP)
+        return;
+    if (!any)
+        putchar('\n');
+    BH_CLEANUP_FREE char *what =
+        bh_asprintf("%s%s%s", culprit ? culprit : "", culprit ? ", " : "", bh_val_str_of(failure, "reason"));
+    print_line("failure", what);
+    for (size_t i = 0; i < BH_ARRAY_LEN(keys); i++) {
+        const char *text = bh_val_str_of(failure, keys[i]);
+        if (text && *text)
+            print_line(keys[i], text);
+    }
+}
+
 static int show(const struct bh_args *args)
 {
     struct bh_cli_run run;
     struct bh_run_facts facts = {0};
+    struct bh_cli_document doc = {0};
     struct bh_err *err = NULL;
     int rc = bh_cli_run_open(args, args->operands[0], &run, &err);
     if (rc == 0)
         rc = bh_run_facts_read(&run, &facts, &err);
     if (rc == 0 && bh_args_json(args)) {
-        BH_CLEANUP_VAL struct bh_val *v = bh_run_facts_to_val(&run, &facts);
+        bh_run_plan_again(&run, &doc);
+        BH_CLEANUP_VAL struct bh_val *v = bh_run_facts_to_val(&run, &facts, doc.plan);
         bh_cli_print_json(v);
     } else if (rc == 0) {
         print_head(&run);
         putchar('\n');
         print_agents(&facts);
+        print_failures(&run, &facts);
     }
+    bh_cli_document_fini(&doc);
     bh_run_facts_fini(&facts);
     bh_cli_run_close(&run);
     return rc == 0 ? 0 : bh_cli_fail(args, err);

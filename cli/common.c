@@ -259,6 +259,17 @@ static size_t text_width(const char *s)
     return n;
 }
 
+void bh_table_free(struct bh_table *t)
+{
+    for (size_t r = 0; r < t->n_rows; r++) {
+        for (size_t i = 0; i < t->n; i++)
+            bh_free(t->rows[r][i]);
+        bh_free(t->rows[r]);
+    }
+    bh_free(t->rows);
+    bh_free(t);
+}
+
 void bh_table_print(struct bh_table *t)
 {
     BH_CLEANUP_FREE size_t *widths = bh_calloc(t->n, sizeof(*widths));
@@ -272,13 +283,10 @@ void bh_table_print(struct bh_table *t)
         for (size_t i = 0; i < t->n; i++) {
             int pad = i + 1 < t->n ? (int)(widths[i] - text_width(t->rows[r][i])) + 2 : 0;
             printf("%s%*s", t->rows[r][i], pad, "");
-            bh_free(t->rows[r][i]);
         }
         putchar('\n');
-        bh_free(t->rows[r]);
     }
-    bh_free(t->rows);
-    bh_free(t);
+    bh_table_free(t);
 }
 
 void bh_cli_print_json(const struct bh_val *v)

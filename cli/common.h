@@ -55,7 +55,8 @@ void bh_cli_run_close(struct bh_cli_run *run);
 struct bh_table;
 struct bh_table *bh_table_new(const char *const *heads, size_t n);
 void bh_table_row(struct bh_table *t, const char *const *cells); /* NULL cells print as "-" */
-void bh_table_print(struct bh_table *t);                         /* and frees it */
+void bh_table_free(struct bh_table *t);
+void bh_table_print(struct bh_table *t); /* and frees it */
 
 void bh_cli_print_json(const struct bh_val *v); /* one line */
 void bh_cli_print_escaped(const char *text);    /* to stdout, no newline */

@@ -69,7 +69,18 @@ static int check_server(const struct bh_args *args, struct bh_err **err)
     if (!bh_args_has(args, "server") && !(env && *env))
         return 0;
     int rc = bh_err_set(err, BH_E_NOT_SUPPORTED, 0, "this version speaks to no server");
-    bh_err_hint(err, "leave out --server and unset BULKHEAD_SERVER: 'bulkhead run' needs none");
+    bh_err_hint(err, "leave out --server and unset BULKHEAD_SERVER: everything runs on this machine without one");
+    return rc;
+}
+
+/* An empty name is what an unset variable leaves; it must not silently mean another folder. */
+static int check_home(const struct bh_args *args, struct bh_err **err)
+{
+    const char *home = bh_args_get(args, "home");
+    if (!home || *home)
+        return 0;
+    int rc = bh_err_set(err, BH_E_USAGE, 0, "'--home' is empty");
+    bh_err_hint(err, "name a folder, or leave --home out");
     return rc;
 }
 
@@ -79,6 +90,8 @@ static int run_verb(const struct bh_cmd *cmd, int argc, char **argv)
     struct bh_err *err = NULL;
     int status;
     int rc = bh_args_parse(cmd, argc, argv, &args, &err);
+    if (rc == 0)
+        rc = check_home(&args, &err);
     if (rc == 0 && !args.help)
         rc = check_server(&args, &err);
     if (rc != 0) {
@@ -103,6 +116,7 @@ static int flush_output(int status)
         return status;
     struct bh_err *err = NULL;
     (void)bh_err_set(&err, BH_E_IO, errno, "cannot write the answer");
+    bh_err_hint(&err, "free space where standard output goes, or send it elsewhere; what was done is done");
     int failed = bh_cli_fail(NULL, err);
     return status != 0 ? status : failed;
 }

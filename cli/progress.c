@@ -34,6 +34,7 @@ struct bh_progress {
     struct agent_view *agents;
     size_t counts[BH_NODE_CANCELLED + 1]; /* of agents, by state */
     bool cancelling;
+    size_t n_agents, unfinished;
     int drawn; /* rows of the block on the screen */
     struct bh_mono began;
 };
@@ -60,6 +61,16 @@ void bh_progress_free(struct bh_progress *p)
 const char *bh_progress_run(const struct bh_progress *p)
 {
     return p->run;
+}
+
+size_t bh_progress_agents(const struct bh_progress *p)
+{
+    return p->n_agents;
+}
+
+size_t bh_progress_unfinished(const struct bh_progress *p)
+{
+    return p->unfinished;
 }
 
 static const char *elapsed(struct bh_mono since, char buf[static BH_UNIT_TEXT])
@@ -159,6 +170,7 @@ static void on_started(void *arg, const char *run, const struct bh_plan *plan, c
     struct bh_progress *p = arg;
     p->run = bh_strdup(run);
     p->plan = plan;
+    p->n_agents = plan->n_agents;
     p->engine = engine;
     p->agents = bh_calloc(plan->n_agents, sizeof(*p->agents));
     for (size_t i = 0; i < plan->n_agents; i++) { /* what a resumed run had reached before counts */
@@ -263,6 +275,9 @@ static void on_ended(void *arg, enum bh_run_status status)
     struct bh_progress *p = arg;
     char took[BH_UNIT_TEXT];
     size_t node = 0;
+    p->unfinished = p->counts[BH_NODE_FAILED] + p->counts[BH_NODE_CANCELLED];
+    for (size_t i = 0; i < p->plan->n_agents; i++) /* without a culprit: left out */
+        p->unfinished += p->agents[i].node == BH_NODE_SKIPPED && bh_engine_node(p->engine, i)->blamed != SIZE_MAX;
     if (p->quiet)
         return;
     erase(p);

@@ -12,4 +12,7 @@ struct bh_progress;
 struct bh_progress *bh_progress_new(bool quiet);
 void bh_progress_free(struct bh_progress *p);
 struct bh_run_watch bh_progress_watch(struct bh_progress *p);
+/* How many agents of an ended run failed, were skipped or cancelled; not those that --only left out. */
+size_t bh_progress_unfinished(const struct bh_progress *p);
+size_t bh_progress_agents(const struct bh_progress *p);
 const char *bh_progress_run(const struct bh_progress *p); /* NULL until the run exists */

@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/run_plan.h"
 
 static void index_attempts(struct bh_run_facts *facts)
 {
@@ -81,7 +82,7 @@ static void add_usage(struct bh_val *total, const struct bh_val *usage)
     }
 }
 
-static struct bh_val *attempt_to_val(const struct bh_attempt_row *row)
+static struct bh_val *attempt_to_val(const struct bh_cli_run *run, const struct bh_attempt_row *row)
 {
     struct bh_val *v = bh_val_map();
     bh_val_set_int(v, "attempt", row->attempt);
@@ -98,13 +99,14 @@ static struct bh_val *attempt_to_val(const struct bh_attempt_row *row)
     bh_val_set(v, "duration_ms", timed ? bh_val_int((row->ended.us - row->started.us) / 1000) : bh_val_null());
     bh_val_set_str(v, "box", row->box);
     bh_val_set_bool(v, "selected", row->selected);
-    bh_val_set_str(v, "kept_box", row->kept_box);
+    BH_CLEANUP_FREE char *kept = row->kept_box ? bh_home_path(&run->home, row->kept_box) : NULL;
+    bh_val_set_str(v, "kept_box", kept);
     bh_val_set(v, "usage", usage_to_val(row->usage));
     return v;
 }
 
-static struct bh_val *agent_to_val(const struct bh_run_facts *facts, const struct bh_agent_row *row,
-                                   struct bh_val *total)
+static struct bh_val *agent_to_val(const struct bh_cli_run *run, const struct bh_run_facts *facts,
+                                   const struct bh_agent_row *row, struct bh_val *total)
 {
     struct bh_val *v = bh_val_map();
     bh_val_set_str(v, "name", row->name);
@@ -120,7 +122,7 @@ static struct bh_val *agent_to_val(const struct bh_run_facts *facts, const struc
     size_t n = 0;
     const struct bh_attempt_row *attempts = bh_run_facts_attempts(facts, row->name, &n);
     for (size_t i = 0; i < n; i++) {
-        const struct bh_val *added = bh_val_add(list, attempt_to_val(&attempts[i]));
+        const struct bh_val *added = bh_val_add(list, attempt_to_val(run, &attempts[i]));
         add_usage(total, bh_val_get(added, "usage"));
     }
     return v;
@@ -134,13 +136,41 @@ static struct bh_val *parsed(const char *json)
     return v;
 }
 
-struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run, const struct bh_run_facts *facts)
+void bh_run_facts_add_remedy(struct bh_buf *out, const char *run, const char *agent, const char *remedy)
+{
+    for (const char *p = remedy; *p;) {
+        if (strncmp(p, "RUN", 3) == 0) {
+            bh_buf_adds(out, run);
+            p += 3;
+        } else if (strncmp(p, "AGENT", 5) == 0) {
+            bh_buf_adds(out, agent);
+            p += 5;
+        } else {
+            bh_buf_addc(out, *p++);
+        }
+    }
+}
+
+struct bh_val *bh_run_facts_failure(const struct bh_cli_run *run)
+{
+    struct bh_val *v = parsed(run->row.failure);
+    const char *remedy = bh_val_str_of(v, "remedy"), *agent = bh_val_str_of(v, "agent");
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    if (remedy && agent) {
+        bh_run_facts_add_remedy(&text, run->id, agent, remedy);
+        bh_val_set_str(v, "remedy", text.data);
+    }
+    return v;
+}
+
+struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run, const struct bh_run_facts *facts,
+                                   const struct bh_plan *plan)
 {
     struct bh_val *v = bh_val_map();
     struct bh_val *total = usage_to_val(NULL);
     struct bh_val *agents = bh_val_list();
     for (size_t i = 0; i < facts->n_agents; i++)
-        bh_val_add(agents, agent_to_val(facts, &facts->agents[i], total));
+        bh_val_add(agents, agent_to_val(run, facts, &facts->agents[i], total));
     bh_val_set_str(v, "run", run->id);
     bh_val_set_str(v, "name", run->row.name);
     bh_val_set_str(v, "status", run->row.status);
@@ -149,9 +179,9 @@ struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run, const struct bh
     bh_cli_set_time(v, "created", run->row.created);
     bh_cli_set_time(v, "started", run->row.started);
     bh_cli_set_time(v, "ended", run->row.ended);
-    bh_val_set(v, "params", parsed(run->row.params));
+    bh_val_set(v, "params", bh_run_params(run, plan));
     bh_val_set(v, "usage", total);
     bh_val_set(v, "agents", agents);
-    bh_val_set(v, "failure", parsed(run->row.failure));
+    bh_val_set(v, "failure", bh_run_facts_failure(run));
     return v;
 }

@@ -16,7 +16,12 @@ int bh_run_facts_read(const struct bh_cli_run *run, struct bh_run_facts *ret, st
 void bh_run_facts_fini(struct bh_run_facts *facts);
 /* Attempts of one agent are consecutive; *ret_n 0 where there is none. */
 const struct bh_attempt_row *bh_run_facts_attempts(const struct bh_run_facts *facts, const char *agent, size_t *ret_n);
-struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run,
-                                   const struct bh_run_facts *facts); /* the caller owns it */
+/* plan: NULL where the document cannot be planned any more. The caller owns it. */
+struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run, const struct bh_run_facts *facts,
+                                   const struct bh_plan *plan);
+/* What `show` calls "failure": a map with the remedy's RUN and AGENT filled in, or a null value. The caller owns it. */
+struct bh_val *bh_run_facts_failure(const struct bh_cli_run *run);
+/* RUN and AGENT in a remedy are the reader's own. */
+void bh_run_facts_add_remedy(struct bh_buf *out, const char *run, const char *agent, const char *remedy);
 /* No process owns it and it has not ended. */
 bool bh_run_facts_abandoned(const struct bh_cli_run *run);

@@ -87,6 +87,37 @@ expect 2 'resume with another document is refused' bulkhead run examples/writers
 expect 2 'resume of an unknown run' bulkhead run --resume 0000000000
 has 'says no run' "$errs" "no run '0000000000'"
 
+# --- what has changed on disk since
+mkdir changed
+cat > changed/p.yaml << 'YAML'
+version: 1
+name: changed
+agents:
+  - {name: good, run: 'true'}
+  - {name: bad, files: {model.sh: ./model.sh}, prompt: {file: ./prompt.md}, run: 'sh model.sh'}
+YAML
+echo 'exit 3' > changed/model.sh
+echo 'say' > changed/prompt.md
+expect 1 'a run that fails' bulkhead run changed/p.yaml
+has 'says that the files stay as they were' "$errs" 'goes on with the files as they were submitted'
+expect 1 'resumed with nothing changed' bulkhead run --resume @latest
+lacks 'says nothing of changes' "$errs" 'note:'
+has 'counts what was done before' "$errs" '1 done before'
+has 'to the end' "$errs" 'failed: 1 done, 1 failed'
+echo 'exit 0' > changed/model.sh
+expect 1 'resumed with a mended script still runs the old one' bulkhead run --resume @latest
+has 'and says so' "$errs" "note: 'model.sh' has changed since this run was submitted; the run keeps the old one; to use the new one: bulkhead run changed/p.yaml"
+lacks 'not of what is the same' "$errs" 'prompt.md'
+expect 0 'explain' bulkhead explain @latest
+has 'says so as well' "$out" 'goes on with the files as they were submitted'
+cd changed
+rm prompt.md
+expect 1 'from another folder' bulkhead run --resume @latest
+has 'what is gone has changed' "$errs" "note: 'prompt.md' has changed"
+cd ..
+expect 2 'what does not go with --resume' bulkhead run --resume @latest --keep-going
+has 'is named' "$errs" "'--keep-going' does not go with --resume"
+
 # --- usage
 expect 2 'an unknown verb' bulkhead lnt
 has 'suggests the nearest' "$errs" "did you mean 'bulkhead lint'"

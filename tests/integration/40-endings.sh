@@ -43,6 +43,33 @@ has 'and named' "$(attempt 0 detail)" nosuchcommand
 pipeline <<< 'agents: [{name: a, run: [/usr]}]'
 expect 1 'a command that is a directory' bulkhead run p.yaml -q
 same 'is 126' "$(attempt 0 exit_code)" 126
+expect 0 'explain' bulkhead explain @latest a
+has 'sends to the command' "$out" 'check the command, its path and the working directory'
+
+# --- what explain tells of a failure
+pipeline << 'YAML'
+agents:
+  - name: a
+    run: |
+      for i in 1 2 3 4 5 6; do echo line$i; done
+      printf '\033[1mCould not resolve host: example.org\n' >&2
+      exit 6
+YAML
+expect 1 'a failure with lines' bulkhead run p.yaml -q
+expect 1 'and once more' bulkhead run --resume @latest -q
+expect 0 'explain' bulkhead explain @latest a
+has 'shows the last lines' "$out" '| line6'
+lacks 'not all of them' "$out" '| line1'
+has 'escaped' "$out" '\x1B[1mCould not'
+has 'and why there is no such host' "$out" 'boxes have no network'
+same 'one remedy, of the last attempt' "$(printf '%s\n' "$out" | grep -c 'remedy:')" 1
+pipeline << 'YAML'
+boxes: {b: {setup: 'echo broken pipes >&2; exit 9'}}
+agents: [{name: a, box: b, run: 'true'}]
+YAML
+expect 1 'a box whose setup fails' bulkhead run p.yaml -q
+expect 0 'explain' bulkhead explain @latest a
+has 'shows what the setup printed' "$out" '| broken pipes'
 
 pipeline <<< "agents: [{name: a, timeout: {run: 1s, grace: 500ms}, run: 'trap \"\" TERM; setsid sleep 86397 & while :; do sleep 86397; done'}]"
 expect 1 'a timeout' bulkhead run p.yaml -q
@@ -95,14 +122,18 @@ expect 1 'a failure' bulkhead run p.yaml -q
 same 'skips who reads it' "$(status 1)" skipped
 same 'and who needs it' "$(status 2)" skipped
 expect 0 'explain' bulkhead explain @latest user
-has 'says because of whom' "$out" "because 'bad' is failed"
+has 'says because of whom' "$out" "because 'bad' failed"
 pipeline << 'YAML'
 agents:
   - {name: bad, run: 'exit 1', outputs: [x], on_failure: continue}
   - {name: user, inputs: [{name: x, optional: true}], run: 'test ! -e in/x'}
   - {name: strict, inputs: [x], run: 'true'}
 YAML
-expect 0 'on_failure: continue lets the run succeed' bulkhead run p.yaml -q
+expect 0 'on_failure: continue lets the run succeed' bulkhead run p.yaml
+has 'but says that not all did' "$errs" '2 of 3 agents did not finish'
+run=$(printf '%s\n' "$out" | tail -n 1)
+expect 0 'resuming it starts nothing' bulkhead run --resume "${run%% *}"
+has 'and says why' "$errs" 'had succeeded, so nothing was started'
 same 'an optional reader runs' "$(status 1)" done
 same 'a strict one is skipped' "$(status 2)" skipped
 pipeline << 'YAML'
@@ -120,7 +151,15 @@ pipeline << 'YAML'
 deadline: 1s
 agents: [{name: a, timeout: {run: 1h, grace: 100ms}, run: 'sleep 86397'}]
 YAML
-expect 1 'a deadline ends the run' timeout 30 "$work/bin/bulkhead" run p.yaml -q
+expect 1 'a deadline ends the run' timeout 30 "$work/bin/bulkhead" run p.yaml
+has 'the last line of progress names it' "$errs" "the run's deadline passed"
+expect 0 'show says so' bulkhead show @latest -o json
+same '  of the run, not of an agent' "$(printf '%s' "$out" | field '["failure"]["agent"]')" None
+same '  with the limit' "$(printf '%s' "$out" | field '["failure"]["detail"]')" "the run's deadline of 1s passed"
+has '  and the remedy' "$out" "raise 'deadline'"
+expect 0 'explain says so too' bulkhead explain @latest
+has '  of the run' "$out" "failed because the run's deadline of 1s passed"
+lacks '  and not that a running agent was not started' "$out" 'not started'
 
 # --- only some of them
 pipeline << 'YAML'
@@ -129,6 +168,8 @@ stages:
   - {name: two, agents: [{name: b, inputs: [a], run: 'cat in/a > out/b', outputs: [b]}, {name: c, inputs: [a], run: 'exit 1'}]}
 YAML
 expect 0 '--only runs one agent and what it needs' bulkhead run p.yaml -q --only b
+expect 0 'explain of one that was left out' bulkhead explain @latest x
+has 'says so' "$out" 'left out by --only'
 same 'what it needs' "$(status 0)" done
 same 'itself' "$(status 2)" done
 same 'nothing else' "$(status 1)$(status 3)" skippedskipped
