@@ -143,7 +143,7 @@ static int copy_out(int from, const char *to, bool force, mode_t mode, struct bh
     BH_CLEANUP_FREE char *tmp = bh_asprintf("%s.bulkhead-%ld", to, (long)getpid());
     BH_CLEANUP_FD int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0)
-        return bh_err_set(err, BH_E_IO, errno, "cannot make '%s'", tmp);
+        return bh_err_set(err, BH_E_IO, errno, "cannot make '%s'", to);
     int rc = copy_bytes(from, fd, err);
     if (rc == 0 && renameat2(AT_FDCWD, tmp, AT_FDCWD, to, force ? 0 : RENAME_NOREPLACE) != 0) {
         bool exists = errno == EEXIST;
@@ -169,6 +169,34 @@ static char *target_path(const struct bh_args *args, const char *name)
     if (stat(to, &st) == 0 && S_ISDIR(st.st_mode))
         return bh_path_join(to, last);
     return bh_strdup(to);
+}
+
+/* The folder must be there: making it would turn a slip into a folder. */
+static int check_target(const char *to, struct bh_err **err)
+{
+    struct stat st;
+    bool as_folder = bh_ends_with(to, "/"); /* a folder that is there has got the name behind it by now */
+    BH_CLEANUP_FREE char *parent = as_folder ? bh_strdup(to) : bh_path_dirname(to);
+    if (stat(parent, &st) == 0 && S_ISDIR(st.st_mode) && !as_folder)
+        return 0;
+    int rc = bh_err_set(err, BH_E_USAGE, 0, "cannot write to '%s': there is no folder '%s'", to, parent);
+    bh_err_hint(err, "make the folder first");
+    return rc;
+}
+
+static void say_copied(const struct bh_args *args, const struct bh_artifact_row *row, const char *to)
+{
+    if (bh_args_json(args)) {
+        BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
+        bh_val_set_str(v, "name", row->name);
+        bh_val_set_str(v, "to", to);
+        bh_val_set_int(v, "size", row->size);
+        bh_val_set_str(v, "digest", row->digest);
+        bh_val_set_str(v, "label", row->label);
+        bh_cli_print_json(v);
+    } else if (!bh_args_has(args, "quiet")) {
+        fprintf(stderr, "%s: %s, %lld bytes, %s\n", to, row->label, (long long)row->size, row->digest);
+    }
 }
 
 static int open_object(const struct bh_cli_run *run, const struct bh_artifact_row *row, int *ret_fd,
@@ -203,9 +231,11 @@ static int get_one(const struct bh_args *args, const struct bh_cli_run *run, con
                                    : bh_err_set(err, BH_E_IO, errno, "cannot write");
     BH_CLEANUP_FREE char *to = target_path(args, row->name);
     mode_t mode = bh_args_has(args, "exec") || (row->executable && !bh_streq(row->label, "tainted")) ? 0777 : 0666;
-    rc = copy_out(from, to, bh_args_has(args, "force"), mode, err);
-    if (rc == 0 && !bh_args_has(args, "quiet"))
-        fprintf(stderr, "%s: %s, %lld bytes, %s\n", to, row->label, (long long)row->size, row->digest);
+    rc = check_target(to, err);
+    if (rc == 0)
+        rc = copy_out(from, to, bh_args_has(args, "force"), mode, err);
+    if (rc == 0)
+        say_copied(args, row, to);
     return rc;
 }
 
@@ -231,7 +261,9 @@ const struct bh_cmd bh_cmd_get = {
     .name = "get",
     .operands = "RUN NAME",
     .summary = "copy an artifact out of the content store",
-    .more = "Never replaces a file without --force, and says the artifact's label. The bytes are verified first.",
+    .more = "Never replaces a file without --force, and says the artifact's label. The bytes are verified first. "
+            "With -o json: {\"name\",\"to\",\"size\",\"digest\",\"label\"}, unless the bytes themselves go to standard "
+            "output.",
     .example = "bulkhead get @latest scores.csv --to ./scores.csv",
     .opts = get_opts,
     .n_opts = BH_ARRAY_LEN(get_opts),

@@ -2,16 +2,18 @@
 /* bulkhead init: a commented pipeline that runs as it is. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "topologies/scalar.h"
 
 static const char starter[] =
     "version: 1\n"
-    "name: starter\n"
+    "name: %s\n"
     "description: Two agents in one box; the writer reads what the researcher declared.\n"
     "\n"
     "params:\n"
@@ -30,7 +32,8 @@ static const char starter[] =
     "        # A string runs as /bin/sh -ceu. Parameters arrive as variables, never pasted into the shell.\n"
     "        run: |\n"
     "          echo \"looking for $BULKHEAD_PARAM_TOPIC\"\n"
-    "          printf 'what: %s\\nwhere: a box of its own root file system, no network\\n' \"$BULKHEAD_PARAM_TOPIC\" > "
+    "          printf 'what: %%s\\nwhere: a box of its own root file system, no network\\n' \"$BULKHEAD_PARAM_TOPIC\" "
+    "> "
     "out/facts.txt\n"
     "        outputs: [facts.txt]                  # nothing that is not declared leaves the box\n"
     "  - name: write\n"
@@ -39,9 +42,31 @@ static const char starter[] =
     "        inputs: [facts.txt]                   # read-only, at /workspace/in/facts.txt\n"
     "        run: |\n"
     "          { echo '# Notes'; sed 's/^/- /' in/facts.txt; } > out/notes.md\n"
+    "          echo \"wrote $(wc -l < out/notes.md) lines of notes\"\n"
     "        outputs: [notes.md]\n";
 
-static int write_starter(const char *dir, struct bh_err **err)
+/* The folder's name where it can be a pipeline's. */
+static char *name_of(const char *dir)
+{
+    BH_CLEANUP_FREE char *path = realpath(dir, NULL);
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return bh_strdup(slash && bh_is_name(slash + 1) ? slash + 1 : "starter");
+}
+
+static void say_written(const struct bh_args *args, const char *path)
+{
+    if (bh_args_json(args)) {
+        BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
+        bh_val_set_str(v, "file", path);
+        bh_cli_print_json(v);
+    } else {
+        printf("%s\n", path);
+    }
+    if (!bh_args_has(args, "quiet"))
+        fprintf(stderr, "now: bulkhead run %s\n", path);
+}
+
+static int write_starter(const struct bh_args *args, const char *dir, struct bh_err **err)
 {
     int rc = bh_mkdir_p(dir, 0777, err);
     if (rc != 0)
@@ -53,17 +78,18 @@ static int write_starter(const char *dir, struct bh_err **err)
         bh_err_hint(err, "name another folder: bulkhead init DIR");
         return rc;
     }
-    if (fd < 0 || bh_write_all(fd, starter, sizeof(starter) - 1) != 0)
+    BH_CLEANUP_FREE char *name = name_of(dir);
+    BH_CLEANUP_FREE char *text = bh_asprintf(starter, name);
+    if (fd < 0 || bh_write_all(fd, text, strlen(text)) != 0)
         return bh_err_set(err, BH_E_IO, errno, "cannot write '%s'", path);
-    printf("%s\n", path);
-    fprintf(stderr, "now: bulkhead run %s\n", path);
+    say_written(args, path);
     return 0;
 }
 
 static int init(const struct bh_args *args)
 {
     struct bh_err *err = NULL;
-    int rc = write_starter(args->n_operands > 0 ? args->operands[0] : ".", &err);
+    int rc = write_starter(args, args->n_operands > 0 ? args->operands[0] : ".", &err);
     return rc == 0 ? 0 : bh_cli_fail(args, err);
 }
 

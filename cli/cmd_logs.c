@@ -50,6 +50,7 @@ struct viewer {
     size_t n_kept, next_kept;
     regex_t grep;
     bool has_grep, colour;
+    char today[BH_WALL_TEXT]; /* the date is said of lines of other days only */
 };
 
 /* --- what is wanted --- */
@@ -119,16 +120,36 @@ static void print_json(const struct bh_log_tags *tags, const struct bh_log_line 
     bh_cli_print_json(v);
 }
 
+enum { DATE = sizeof("2026-01-31") - 1, CLOCK = sizeof("12:00:00.000") - 1 };
+
+/* "model", of a later try "model/2", of a later attempt "model/2.1" */
+static void add_name(struct bh_buf *out, const struct bh_log_tags *tags)
+{
+    bh_buf_adds(out, tags->agent);
+    if (tags->attempt > 1)
+        bh_buf_addf(out, "/%lld.%lld", (long long)tags->attempt, (long long)tags->try_);
+    else if (tags->try_ > 1)
+        bh_buf_addf(out, "/%lld", (long long)tags->try_);
+}
+
+static void add_prefix(const struct viewer *v, const struct bh_log_tags *tags, const struct bh_log_line *line,
+                       struct bh_buf *out)
+{
+    char time[BH_WALL_TEXT];
+    bool err = line->stream == BH_STREAM_STDERR;
+    bh_wall_format(line->time, time);
+    if (strncmp(time, v->today, DATE) != 0)
+        bh_buf_addf(out, "%.*s ", DATE, time);
+    bh_buf_addf(out, "%.*s %s", CLOCK, time + DATE + 1, v->colour ? (err ? "\x1b[31m" : "\x1b[36m") : "");
+    add_name(out, tags);
+    bh_buf_addf(out, "%s%s ", err ? "!" : ":", v->colour ? "\x1b[0m" : "");
+}
+
 static void print_text(const struct viewer *v, const struct bh_log_tags *tags, const struct bh_log_line *line)
 {
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
-    if (!bh_args_has(v->args, "no-prefix")) {
-        char time[BH_WALL_TEXT];
-        bh_wall_format(line->time, time);
-        bool err = line->stream == BH_STREAM_STDERR;
-        bh_buf_addf(&out, "%.12s %s%s%s%s ", time + 11, v->colour ? (err ? "\x1b[31m" : "\x1b[36m") : "", tags->agent,
-                    err ? "!" : ":", v->colour ? "\x1b[0m" : "");
-    }
+    if (!bh_args_has(v->args, "no-prefix"))
+        add_prefix(v, tags, line, &out);
     bh_escape_terminal(&out, line->text, line->len);
     puts(out.data);
 }
@@ -275,7 +296,7 @@ static int follow(struct viewer *v, struct bh_err **err)
 {
     BH_CLEANUP_FD int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (fd < 0 || inotify_add_watch(fd, v->dir, IN_MODIFY | IN_CREATE) < 0)
-        return bh_err_set(err, BH_E_IO, errno, "cannot watch '%s'", v->dir);
+        return errno == ENOENT && run_is_over(v) ? 0 : bh_err_set(err, BH_E_IO, errno, "cannot watch '%s'", v->dir);
     int rc = 0;
     while (rc == 0 && fflush(stdout) == 0) {
         bool last = run_is_over(v);
@@ -324,30 +345,46 @@ static int read_options(struct viewer *v, struct bh_err **err)
         return bh_err_set(err, BH_E_USAGE, 0, "'--stream %s' is neither stdout nor stderr", stream);
     v->agents = bh_args_all(v->args, "agent", &v->n_agents);
     v->colour = bh_cli_colour(STDOUT_FILENO);
+    bh_wall_format(bh_wall_now(), v->today);
     if (v->tail > 0)
         v->kept = bh_calloc((size_t)v->tail, sizeof(*v->kept));
     return read_grep(v, err);
 }
 
-/* A name that no agent of the run has is a slip, not an empty log. */
-static int check_agents(const struct viewer *v, struct bh_err **err)
+static int check_name(const struct viewer *v, const char *what, const char *name, const char *const *names, size_t n,
+                      struct bh_err **err)
 {
+    for (size_t i = 0; i < n; i++) {
+        if (bh_streq(names[i], name))
+            return 0;
+    }
+    const char *near = bh_nearest(name, names, n);
+    int rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "run '%s' has no %s '%s'", v->run.id, what, name);
+    bh_err_hint(err, near ? "did you mean '%s'?" : "'bulkhead show %s' lists them", near ? near : v->run.id);
+    return rc;
+}
+
+/* A name that nothing of the run has is a slip, not an empty log. */
+static int check_names(const struct viewer *v, struct bh_err **err)
+{
+    const char *stage = bh_args_get(v->args, "stage"), *box = bh_args_get(v->args, "box");
     struct bh_agent_row *rows = NULL;
     size_t n = 0;
-    int rc = v->n_agents > 0 ? bh_store_list_agents(v->run.store, v->run.id, &rows, &n, err) : 0;
-    BH_CLEANUP_FREE const char **names = bh_calloc(n + 1, sizeof(*names));
-    for (size_t i = 0; i < n; i++)
-        names[i] = rows[i].name;
-    for (size_t i = 0; i < v->n_agents && rc == 0; i++) {
-        bool found = false;
-        for (size_t k = 0; k < n; k++)
-            found = found || bh_streq(names[k], v->agents[i]);
-        if (found)
-            continue;
-        const char *near = bh_nearest(v->agents[i], names, n);
-        rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "run '%s' has no agent '%s'", v->run.id, v->agents[i]);
-        bh_err_hint(err, near ? "did you mean '%s'?" : "'bulkhead show %s' lists the agents", near ? near : v->run.id);
+    int rc = bh_store_list_agents(v->run.store, v->run.id, &rows, &n, err);
+    BH_CLEANUP_FREE const char **agents = bh_calloc(n + 1, sizeof(*agents));
+    BH_CLEANUP_FREE const char **stages = bh_calloc(n + 1, sizeof(*stages));
+    BH_CLEANUP_FREE const char **boxes = bh_calloc(n + 1, sizeof(*boxes));
+    for (size_t i = 0; i < n; i++) {
+        agents[i] = rows[i].name;
+        stages[i] = rows[i].stage;
+        boxes[i] = rows[i].box;
     }
+    for (size_t i = 0; i < v->n_agents && rc == 0; i++)
+        rc = check_name(v, "agent", v->agents[i], agents, n, err);
+    if (rc == 0 && stage)
+        rc = check_name(v, "stage", stage, stages, n, err);
+    if (rc == 0 && box)
+        rc = check_name(v, "box", box, boxes, n, err);
     bh_agent_rows_free(rows, n);
     return rc;
 }
@@ -358,7 +395,7 @@ static int view(struct viewer *v, struct bh_err **err)
     if (rc == 0)
         rc = read_options(v, err);
     if (rc == 0)
-        rc = check_agents(v, err);
+        rc = check_names(v, err);
     if (rc != 0)
         return rc;
     v->dir = bh_home_run_path(&v->run.home, v->run.id, "logs");
@@ -414,7 +451,10 @@ const struct bh_cmd bh_cmd_logs = {
     .name = "logs",
     .operands = "RUN",
     .summary = "the lines that agents wrote, tagged, in order",
-    .more = "Control characters are escaped in text; -o json carries every byte.",
+    .more =
+        "Times are UTC, with the date where a line is not of today. A name is followed by ':' for standard output, '!' "
+        "for standard error; 'model/2' is a second try. Control characters are escaped in text; -o json carries "
+        "every byte.",
     .example = "bulkhead logs @latest -a modeling --stream stderr --tail 20",
     .opts = opts,
     .n_opts = BH_ARRAY_LEN(opts),

@@ -11,6 +11,11 @@ json() { printf '%s' "$out" | field "$1"; }
 expect 0 'init writes a starter' bulkhead init first
 check 'the file is there' test -f first/pipeline.yaml
 expect 2 'and never overwrites it' bulkhead init first
+mkdir 'no name'
+expect 0 'init as JSON' bulkhead init 'no name' -o json -q
+same 'names the file' "$(json '["file"]')" 'no name/pipeline.yaml'
+check 'a folder whose name cannot be one gives a starter' grep -q '^name: starter$' 'no name/pipeline.yaml'
+expect 2 'init never overwrites' bulkhead init first
 has 'says that it exists' "$errs" 'exists'
 expect 0 'the starter lints' bulkhead lint first/pipeline.yaml
 expect 0 'lint as JSON' bulkhead lint first/pipeline.yaml -o json
@@ -44,13 +49,20 @@ for key in attempt try instance status reason exit_code signal started ended dur
 done
 expect 0 'show as text' bulkhead show @latest
 has 'lists the writer' "$out" writer
-expect 0 '@latest:NAME' bulkhead show @latest:starter -o json
+expect 0 '@latest:NAME, of the folder' bulkhead show @latest:first -o json
 same 'is that run' "$(json '["run"]')" "$run"
 expect 2 '@latest of another name' bulkhead show @latest:nobody
 expect 0 'ps --all' bulkhead ps --all -o json
 same 'one run' "$(json '.__len__()')" 1
 expect 0 'logs as JSON' bulkhead logs @latest -o json
 for key in time run stage agent attempt try instance box stream seq text; do has "a line has '$key'" "$out" "\"$key\""; done
+expect 0 'the writer prints something' bulkhead logs "$run" -a writer
+has 'with its name' "$out" 'writer: wrote 3 lines of notes'
+lacks 'and without the date of today' "$out" "$(date -u +%Y)-"
+expect 2 'logs of a stage that is not there' bulkhead logs "$run" --stage writ
+has 'suggests the nearest' "$errs" "did you mean 'write'"
+expect 2 'logs of a box that is not there' bulkhead logs "$run" --box elsewhere
+has 'says where the names are' "$errs" "bulkhead show $run"
 expect 0 'logs chosen by regular expression' bulkhead logs @latest --grep 'looking for w' --no-prefix
 same 'the line alone' "$out" 'looking for walls'
 expect 0 'logs of the other stream' bulkhead logs @latest --stream stderr
@@ -69,6 +81,13 @@ same 'the bytes are those' "$(sha256sum < notes.md | cut -d' ' -f1)" "$(bulkhead
 expect 2 'get never overwrites' bulkhead get @latest notes.md
 has 'and says how' "$errs" '--force'
 expect 0 'unless forced' bulkhead get @latest notes.md --force
+expect 2 'get into a folder that is not there' bulkhead get @latest notes.md --to nodir/x
+has 'names it as it was given' "$errs" "cannot write to 'nodir/x'"
+has 'and says what to do' "$errs" 'make the folder first'
+expect 2 'get to a folder that is not there' bulkhead get @latest notes.md --to nodir/
+check 'makes none' test ! -e nodir
+expect 0 'get as JSON' bulkhead get @latest notes.md --to got.md -o json
+for key in name to size digest label; do has "has '$key'" "$out" "\"$key\""; done
 expect 2 'an artifact that is not there' bulkhead get @latest note.md
 has 'suggests the nearest' "$errs" 'notes.md'
 expect 0 'provenance as JSON' bulkhead provenance @latest notes.md -o json
@@ -86,6 +105,16 @@ same 'and is the same run' "$(json '["run"]')" "$run"
 expect 2 'resume with another document is refused' bulkhead run examples/writers-room/pipeline.yaml --resume "$run"
 expect 2 'resume of an unknown run' bulkhead run --resume 0000000000
 has 'says no run' "$errs" "no run '0000000000'"
+
+cat > typed.yaml << 'YAML'
+version: 1
+name: typed
+params: {n: {type: int, default: 7}, x: {type: number, default: 0.5}, b: {type: bool, default: true}, s: {type: string, default: "7"}}
+agents: [{name: a, run: 'true'}]
+YAML
+expect 0 'parameters of every type' bulkhead run typed.yaml -q
+expect 0 'show' bulkhead show @latest:typed -o json
+same 'has them with their types' "$(json '["params"]')" "{'n': 7, 'x': 0.5, 'b': True, 's': '7'}"
 
 # --- what has changed on disk since
 mkdir changed
@@ -127,6 +156,22 @@ expect 2 'no verb' bulkhead
 expect 3 'a verb of a later version' bulkhead serve
 has 'says so' "$errs" 'does not exist yet'
 expect 2 'the empty run id' bulkhead show ''
+expect 2 'an empty home' bulkhead --home '' ps
+has 'is named' "$errs" "'--home' is empty"
+expect 2 'an operand too many' bulkhead ps x
+lacks 'the usage line does not end in a space' "$errs" 'bulkhead ps '
+expect 3 'what this version lacks' bulkhead run first/pipeline.yaml --detach
+has 'says what to do instead' "$errs" nohup
+expect 0 'ps without a run that goes on' bulkhead ps
+same 'prints no table' "$out" ''
+has 'and says so' "$errs" 'no runs that have not ended'
+expect 7 'an answer that cannot be written' bash -c '"$0" ps --all > /dev/full' "$work/bin/bulkhead"
+has 'is about standard output' "$errs" 'standard output'
+lacks 'not about a run' "$errs" '--resume'
+printf 'version: 1\nname: z\nagents: [{name: a}]\nfoo: 1\n' > z.yaml
+printf 'version: 1\nnam: a\nagents: []\n' > a.yaml
+expect 3 'lint of several files' bulkhead lint z.yaml a.yaml
+same 'keeps them in order' "$(printf '%s\n' "$errs" | sed -n 's/^\([az]\)\.yaml:.*/\1/p' | uniq | tr -d '\n')" za
 expect 2 'an ill time' bulkhead logs @latest --since yesterday
 expect 3 'a parameter that is not there' bulkhead run first/pipeline.yaml -p topc=x
 has 'suggests the nearest' "$errs" topic
@@ -141,9 +186,65 @@ expect 0 'version' bulkhead version
 has 'says it' "$out" 'bulkhead 0.'
 for shell in bash zsh fish; do expect 0 "completion for $shell" bulkhead completion "$shell"; done
 expect 0 'the bash completion is bash' bash -n <(bulkhead completion bash)
+complete() { # words…: what bash offers for the last one
+  bash -c 'source <("$0" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _bulkhead; echo "${COMPREPLY[*]}"' "$work/bin/bulkhead" "$@"
+}
+same 'it completes verbs' "$(complete bulkhead he)" help
+same 'values of options' "$(complete bulkhead plan --format '')" 'text json dot mermaid'
+same 'of options of every verb, by their letter' "$(complete bulkhead ps -o '')" 'text json'
+same 'runs' "$(complete bulkhead show '')" @latest
+same 'shells' "$(complete bulkhead completion z)" zsh
 expect 0 'doctor' bulkhead doctor
 has 'finds the user namespace' "$out" 'user namespace'
 expect 0 'doctor as JSON' bulkhead doctor -o json
 same 'all well' "$(json '["ok"]')" True
+
+# --- the live block keeps within the window
+cat > wide.yaml << 'YAML'
+version: 1
+name: wide
+max_parallel: 12
+topology: per-agent
+agents:
+YAML
+for i in 1 2 3 4 5 6 7 8 9 10; do
+  printf '  - {name: an-agent-with-a-rather-long-name-%d, run: "while [ ! -e /workspace/in/never ]; do sleep 1; done"}\n' "$i"
+done >> wide.yaml
+cat > live.py << 'PY'
+import fcntl, os, pty, re, signal, struct, sys, termios
+pid, fd = pty.fork()
+if pid == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 6, 40, 0, 0))
+    os.environ["TERM"] = "xterm"
+    os.environ.pop("NO_COLOR", None)
+    os.execv(sys.argv[1], [sys.argv[1], "run", "wide.yaml"])
+seen = b""
+told = False
+while True:
+    try:
+        data = os.read(fd, 4096)
+    except OSError:
+        break
+    if not data:
+        break
+    seen += data
+    if not told and b"more\r\n" in seen:
+        os.kill(pid, signal.SIGINT)
+        told = True
+status = os.waitpid(pid, 0)[1]
+text = re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", seen).decode()
+rows = [r for r in re.split(r"[\r\n]+", text) if r.startswith("  ")]
+print("status", os.WEXITSTATUS(status))
+print("widest", max(map(len, rows)))
+print("up", max(int(n) for n in re.findall(rb"\x1b\[(\d+)A", seen)))
+print("more", "\u2026 and 7 more" in text)
+print("asked", "cancelling; Ctrl-C again kills" in text, "cancelling, 0 of 10" in text)
+PY
+expect 0 'a run in a small terminal' timeout 60 python3 live.py "$work/bin/bulkhead"
+has 'ends as interrupted' "$out" 'status 130'
+has 'no row is wider than the window' "$out" 'widest 39'
+has 'nor the block higher' "$out" 'up 5'
+has 'who has no row is counted' "$out" 'more True'
+has 'an interrupt is answered' "$out" 'asked True True'
 
 done_testing

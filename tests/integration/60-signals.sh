@@ -39,6 +39,9 @@ for pair in INT:130 TERM:143 HUP:129; do
   start polite.yaml
   kill -s "$signal" "$pid"
   ended "${pair#*:}" "SIG$signal ends it with ${pair#*:}"
+  expect 0 '  following its log ends' timeout 20 "$work/bin/bulkhead" logs "$run" -f
+  expect 0 '  explain' bulkhead explain "$run" second
+  has '  does not say that it was not started' "$out" 'stopped while it ran: the run was cancelled'
   same '  the run is cancelled' "$(bulkhead show "$run" -o json | field '["status"]')" cancelled
   same '  what had succeeded stays' "$(bulkhead show "$run" -o json | field '["agents"][0]["status"]')" done
 done
@@ -57,6 +60,7 @@ start p.yaml
 kill -s KILL "$pid"
 ended 137 'SIGKILL ends it at once'
 check 'and its boxes die with it' wait_for_none
+expect 0 'following the log of a run whose process is gone ends' timeout 20 "$work/bin/bulkhead" logs "$run" -f
 expect 0 'ps calls it abandoned' bulkhead ps -o json
 same 'abandoned' "$(printf '%s' "$out" | field '[0]["abandoned"]')" True
 expect 0 'explain says what to do' bulkhead explain "$run"
