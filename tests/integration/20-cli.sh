@@ -199,6 +199,15 @@ has 'finds the user namespace' "$out" 'user namespace'
 expect 0 'doctor as JSON' bulkhead doctor -o json
 same 'all well' "$(json '["ok"]')" True
 
+mkdir alone
+cp bin/bulkhead alone/
+expect 7 'bulkhead without its other programs' alone/bulkhead run first/pipeline.yaml
+has 'says which it lacks' "$errs" "cannot find 'bulkhead-launcher'"
+has 'where it looked' "$errs" "looked in '$work/alone' and '$work/alone/../libexec/bulkhead'"
+mkdir -p libexec/bulkhead
+ln bin/bulkhead-launcher bin/bulkhead-init libexec/bulkhead/
+expect 0 'it finds them as they are installed' alone/bulkhead run first/pipeline.yaml -q
+
 # --- the live block keeps within the window
 cat > wide.yaml << 'YAML'
 version: 1

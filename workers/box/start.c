@@ -47,6 +47,22 @@ static char *find_program(const char *name)
     return found;
 }
 
+static int not_found(const char *name, struct bh_err **err)
+{
+    char self[PATH_MAX];
+    const char *own = getenv("BULKHEAD_LIBEXEC");
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n > 0 ? n : 0] = '\0';
+    BH_CLEANUP_FREE char *folder = bh_path_dirname(self);
+    int rc = bh_err_set(err, BH_E_HOST, 0, "cannot find '%s'", name);
+    bh_err_detail(err, "looked in %s%s'%s' and '%s/../libexec/bulkhead'", own && *own ? own : "",
+                  own && *own ? ", " : "", folder, folder);
+    bh_err_hint(err,
+                "keep bulkhead, bulkhead-launcher and bulkhead-init together, or name the folder of the latter two in "
+                "BULKHEAD_LIBEXEC");
+    return rc;
+}
+
 struct spawn {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
@@ -87,7 +103,7 @@ static int spawn_launcher(const char *home, int sock, int keep_fd, pid_t *ret_pi
     BH_CLEANUP_FREE char *launcher = find_program("bulkhead-launcher");
     BH_CLEANUP_FREE char *init = find_program("bulkhead-init");
     if (!launcher || !init)
-        return bh_err_set(err, BH_E_HOST, 0, "cannot find '%s'", launcher ? "bulkhead-init" : "bulkhead-launcher");
+        return not_found(launcher ? "bulkhead-init" : "bulkhead-launcher", err);
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
     char *argv[] = {launcher, (char *)(uintptr_t)home, init, parent, NULL}, *envp[] = {NULL};
     int rc = prepare_spawn(&s, sock, keep_fd);
