@@ -332,9 +332,22 @@ static bool on_frozen(struct bh_engine *e, const struct input *in)
     return bh_box_frozen(e, in->ev->box, in->ev->layer);
 }
 
+/*
+ * With a reason: what agents left in the box could not be kept. To go on without it would be silently wrong, so nothing
+ * starts any more. Without one the box had died before, and who was in it has been told.
+ */
 static bool on_freeze_failed(struct bh_engine *e, const struct input *in)
 {
-    return bh_box_freeze_failed(e, in->ev->box, in->ev->layer);
+    if (!bh_box_freeze_failed(e, in->ev->box, in->ev->layer))
+        return false;
+    if (in->ev->reason == BH_REASON_NONE || e->failure.reason != BH_REASON_NONE || killed_by_us(e->stop))
+        return true;
+    e->failure.reason = in->ev->reason;
+    e->failure.node = BH_NONE;
+    e->changed_run = true;
+    e->stop = BH_STOP_BUDGET;
+    bh_nodes_close_skipped(e, BH_NONE);
+    return true;
 }
 
 static bool on_cancel(struct bh_engine *e, const struct input *in)

@@ -144,12 +144,19 @@ static struct bh_val *said_frozen(struct bh_dispatcher *d, const struct bh_val *
 {
     size_t box = box_index(d, bh_val_str_of(body, "box"));
     const char *layer = bh_val_str_of(body, "layer");
-    struct bh_event event = {.kind = bh_val_bool_of(body, "ok") ? BH_EV_FROZEN : BH_EV_FREEZE_FAILED, .box = box};
+    bool ok = bh_val_bool_of(body, "ok");
+    struct bh_event event = {
+        .kind = ok ? BH_EV_FROZEN : BH_EV_FREEZE_FAILED, .box = box, .reason = ok ? BH_REASON_NONE : BH_REASON_HOST};
     if (box == SIZE_MAX || !layer || strlen(layer) >= sizeof(event.layer))
         return ok_body(false);
     memcpy(event.layer, layer, strlen(layer) + 1);
+    const char *why = bh_val_str_of(body, "detail");
     struct bh_val *extra = bh_val_map();
-    bh_val_set_str(extra, "detail", bh_val_str_of(body, "detail"));
+    BH_CLEANUP_FREE char *detail =
+        bh_asprintf("the shared box '%s' could not be frozen, so what agents left there undeclared is lost: %s",
+                    plan_of(d)->boxes[box].id, why ? why : "no reason was given");
+    if (!ok)
+        bh_val_set_str(extra, "detail", detail);
     return ok_body(bh_live_run_apply(d->run, &event, extra));
 }
 

@@ -20,8 +20,9 @@ static unsigned fields_of(enum bh_event_kind kind)
     case BH_EV_ENDED:
         return HAS_INSTANCE | HAS_STATE | HAS_REASON;
     case BH_EV_FROZEN:
-    case BH_EV_FREEZE_FAILED:
         return HAS_BOX | HAS_LAYER;
+    case BH_EV_FREEZE_FAILED:
+        return HAS_BOX | HAS_LAYER | HAS_REASON;
     case BH_EV_START:
     case BH_EV_OWNER:
     case BH_EV_RETRY_FAILED:

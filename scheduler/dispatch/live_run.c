@@ -22,6 +22,8 @@ void bh_live_run_remember(struct bh_live_run *run, const struct bh_event *event,
 {
     if (event->kind == BH_EV_ENDED)
         bh_map_put(run->facts, event->instance.s, bh_val_copy(payload));
+    if (event->kind == BH_EV_FREEZE_FAILED && event->reason != BH_REASON_NONE)
+        bh_map_put(run->facts, BH_FACTS_OF_FREEZE, bh_val_copy(payload));
 }
 
 /* Folds the step's changes and effects into what is pending. */

@@ -80,6 +80,8 @@ static const struct bh_val *facts_of_failed_node(const struct bh_live_run *run)
 {
     size_t node = SIZE_MAX;
     (void)bh_engine_failure(run->engine, &node);
+    if (node >= run->plan->n_agents)
+        return bh_map_get(run->facts, BH_FACTS_OF_FREEZE);
     for (size_t i = bh_engine_n_attempts(run->engine); i > 0; i--) {
         const struct bh_attempt *attempt = bh_engine_attempt(run->engine, i - 1);
         if (attempt->node == node)

@@ -18,6 +18,9 @@ struct bh_dirty { /* indices, each once */
     size_t n_marked;
 };
 
+/* The key in `facts` of the last freeze that failed; no instance has that id. */
+#define BH_FACTS_OF_FREEZE "freeze"
+
 struct bh_live_run {
     struct bh_store *store;
     struct bh_run_id id;

@@ -125,8 +125,15 @@ struct bh_val *bh_failure_of_run(const struct bh_plan *plan, const struct bh_eng
     if (reason == BH_REASON_NONE)
         return NULL;
     struct bh_val *v = bh_val_map();
-    if (node >= plan->n_agents) {
+    if (node >= plan->n_agents && reason == BH_REASON_TIMEOUT) {
         set_deadline(v, plan);
+        return v;
+    }
+    if (node >= plan->n_agents) { /* a shared box that could not be frozen */
+        bh_val_set_str(v, "agent", NULL);
+        bh_val_set_str(v, "reason", bh_reason_text(reason, BH_PHASE_NONE));
+        bh_val_set_str(v, "detail", bh_val_str_of(ended, "detail"));
+        bh_val_set_str(v, "remedy", bh_reason_info(reason)->remedy);
         return v;
     }
     bh_val_set_str(v, "agent", plan->agents[node].name);

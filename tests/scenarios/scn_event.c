@@ -20,7 +20,7 @@ static bool read_worker(struct scn *s, struct bh_event *ev)
     return true;
 }
 
-/* frozen BOX LAYER | freeze-failed BOX [LAYER] */
+/* frozen BOX LAYER | freeze-failed BOX [LAYER [REASON]] */
 static bool read_freeze(struct scn *s, struct bh_event *ev)
 {
     ev->kind = bh_streq(s->words[1], "frozen") ? BH_EV_FROZEN : BH_EV_FREEZE_FAILED;
@@ -29,6 +29,8 @@ static bool read_freeze(struct scn *s, struct bh_event *ev)
     ev->box = scn_box(s, s->words[2]);
     const char *layer = s->words[3] ? s->words[3] : "";
     memcpy(ev->layer, layer, strnlen(layer, sizeof(ev->layer) - 1));
+    if (layer[0] && s->words[4])
+        ev->reason = bh_reason_parse(s->words[4]);
     return ev->box != SIZE_MAX;
 }
 
