@@ -299,23 +299,12 @@ void bh_read_limits(struct bh_reader *r, struct bh_node *n, void *field)
 
 /* --- files --- */
 
-/* `in` is read-only in every box: a file that is copied there would be lost. */
-static bool is_in(const char *path)
-{
-    return bh_streq(path, "in") || bh_starts_with(path, "in/");
-}
-
 static void read_file_entry(struct bh_reader *r, struct bh_node *n, enum bh_holds holds, struct bh_map *seen,
                             struct bh_pairs *files)
 {
     struct bh_pair pair = {0};
     bool good = bh_check_holds(r, n, bh_node_key(n), holds, true) &&
                 bh_clean_path(r, n, bh_node_key(n), "/workspace", true, &pair.name);
-    if (good && is_in(pair.name.s)) {
-        bh_read_key_error(r, n, BH_E_BAD_VALUE, "inputs are bound by 'inputs'", "the path '%s' is kept for inputs",
-                          bh_node_key(n));
-        good = false;
-    }
     if (!bh_read_host_path(r, n, holds, &pair.value) || !good)
         return;
     if (!bh_map_put(seen, pair.name.s, r)) {

@@ -121,10 +121,9 @@ static void fill_params(const struct maker *m)
     m->lease->params_json = json_text(map);
 }
 
+/* An empty list where there is nothing to say: an agent may always read the file. */
 static void fill_needs(const struct maker *m)
 {
-    if (!m->agent->doc->has_needs)
-        return;
     BH_CLEANUP_VAL struct bh_val *list = bh_val_list();
     for (size_t i = 0; i < m->agent->n_after; i++) {
         if (m->agent->after[i].kind != BH_EDGE_NEEDS)

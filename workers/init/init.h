@@ -101,8 +101,9 @@ static inline uid_t bh_agent_owner(const struct bh_init_setup *setup)
 struct bh_place {
     int workspace, deliver;
     uid_t owner;
-    uint64_t serial; /* of the exec: temporary names of two that run at once differ */
 };
+/* As bh_place_copy, for what the document names: refuses the names under which each agent finds what is its own. */
+int bh_place_file(const struct bh_place *p, const char *from, const char *to, bool exec, struct bh_fail *fail);
 /* A regular file of deliver into the workspace; a symlink in the way is replaced, never followed. */
 int bh_place_copy(const struct bh_place *p, const char *from, const char *to, bool exec, struct bh_fail *fail);
 /* Removes a path and what is below it; a missing one is fine. */

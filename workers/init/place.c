@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -110,6 +111,38 @@ static int fill(const struct bh_place *p, int from, int dirfd, const char *name,
     return -1;
 }
 
+/*
+ * What every agent has of its own lies over these names. Replacing the name beneath, from here, would take the mount
+ * away from all who are at work in a shared box: nobody's files go there.
+ */
+static bool is_reserved(const char *path)
+{
+    static const char *const names[] = {"in", "prompt.md", "params.json", "needs.json"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
+        size_t n = strlen(names[i]);
+        if (strncmp(path, names[i], n) == 0 && (path[n] == '\0' || path[n] == '/'))
+            return true;
+    }
+    return false;
+}
+
+int bh_place_file(const struct bh_place *p, const char *from, const char *to, bool exec, struct bh_fail *fail)
+{
+    if (is_reserved(to))
+        return bh_fail(fail, EPERM, "copy %s: the name is bulkhead's own", to);
+    return bh_place_copy(p, from, to, exec, fail);
+}
+
+/* A name that others in a shared box cannot take first. */
+static int temporary_name(char *name, size_t size)
+{
+    unsigned long long salt;
+    if (getrandom(&salt, sizeof(salt), 0) != (ssize_t)sizeof(salt))
+        return -1;
+    (void)snprintf(name, size, BH_TEMPORARY_PREFIX "%016llx", salt);
+    return 0;
+}
+
 int bh_place_copy(const struct bh_place *p, const char *from, const char *to, bool exec, struct bh_fail *fail)
 {
     char temporary[64];
@@ -122,8 +155,7 @@ int bh_place_copy(const struct bh_place *p, const char *from, const char *to, bo
     BH_CLEANUP_FD int dir = open_parent(p, to, true, &name);
     if (dir < 0)
         return bh_fail(fail, errno, "copy %s: make its folder", to);
-    (void)snprintf(temporary, sizeof(temporary), BH_TEMPORARY_PREFIX "%llu", (unsigned long long)p->serial);
-    if (fill(p, source, dir, temporary, exec ? 0755 : 0644) < 0)
+    if (temporary_name(temporary, sizeof(temporary)) < 0 || fill(p, source, dir, temporary, exec ? 0755 : 0644) < 0)
         return bh_fail(fail, errno, "copy %s", to);
     if (renameat(dir, temporary, dir, name) == 0)
         return 0;
@@ -143,7 +175,7 @@ int bh_place_private(const struct bh_place *p, const char *from, int dir, const 
 int bh_place_empty(const struct bh_place *p, const char *path, struct bh_fail *fail)
 {
     const char *name;
-    if (!bh_path_is_clean(path))
+    if (!bh_path_is_clean(path) || is_reserved(path))
         return bh_fail(fail, EINVAL, "empty %s", path);
     BH_CLEANUP_FD int dir = open_parent(p, path, false, &name);
     if (dir < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)

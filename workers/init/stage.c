@@ -42,7 +42,6 @@ static int open_places(struct stage *s, struct bh_fail *fail)
     if (s->place.workspace < 0)
         return bh_fail(fail, errno, "open /workspace");
     s->place.owner = bh_agent_owner(s->in->setup);
-    s->place.serial = s->plan->id;
     return 0;
 }
 
@@ -112,8 +111,9 @@ static int mount_own_files(struct stage *s, const struct own_file *files, size_t
     if (fd < 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
-        if (bh_place_private(&s->place, files[i].from, fd, files[i].name, fail) < 0)
-            return -1;
+        BH_CLEANUP_FD int none = files[i].from ? -1 : openat(fd, files[i].name, O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+        if (files[i].from ? bh_place_private(&s->place, files[i].from, fd, files[i].name, fail) < 0 : none < 0)
+            return files[i].from ? -1 : bh_fail(fail, errno, "make %s", files[i].name);
     }
     if (bh_mount_restrict(fd, MOUNT_ATTR_RDONLY, false) < 0 ||
         move_mount(fd, "", AT_FDCWD, BH_AT_MAKE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
@@ -129,8 +129,11 @@ static int place_own_files(struct stage *s, struct bh_fail *fail)
 {
     struct own_file files[3];
     size_t n = own_files(s->plan, files);
-    if (s->in->shared && n > 0)
-        return mount_own_files(s, files, n, fail);
+    if (s->in->shared) {
+        const struct own_file all[3] = {
+            {s->plan->prompt, "prompt.md"}, {s->plan->params, "params.json"}, {s->plan->needs, "needs.json"}};
+        return mount_own_files(s, all, 3, fail);
+    }
     for (size_t i = 0; i < n; i++) {
         if (bh_place_copy(&s->place, files[i].from, files[i].name, false, fail) < 0)
             return -1;
@@ -145,7 +148,7 @@ static int place_files(struct stage *s, struct bh_fail *fail)
             return -1;
     }
     for (uint32_t i = 0; i < s->plan->n_copies; i++) {
-        if (bh_place_copy(&s->place, s->plan->copies[i].from, s->plan->copies[i].to, s->plan->copies[i].exec, fail) < 0)
+        if (bh_place_file(&s->place, s->plan->copies[i].from, s->plan->copies[i].to, s->plan->copies[i].exec, fail) < 0)
             return -1;
     }
     return place_own_files(s, fail);

@@ -72,7 +72,6 @@ static int set_up(void **state)
     r.p.workspace = openat(r.box, "workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     r.p.deliver = openat(r.box, "deliver", O_PATH | O_DIRECTORY | O_CLOEXEC);
     r.p.owner = getuid();
-    r.p.serial = 5;
     *state = &r;
     return 0;
 }
@@ -133,6 +132,12 @@ static void says_what_cannot_be_copied(void **state)
     write_text(r, "workspace/flat", "");
     link_to(r, "../outside/secret", "deliver/link");
     make_dir(r, "deliver/folder");
+    static const char *const own[] = {"in", "in/x", "prompt.md", "params.json", "needs.json"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(own); i++) {
+        check_fail(&fail, bh_place_file(&r->p, "tool", own[i], false, &fail), EPERM, own[i]);
+        check_fail(&fail, bh_place_empty(&r->p, own[i], &fail), EINVAL, own[i]);
+    }
+    T_INT(bh_place_file(&r->p, "tool", "inside/prompt.md", false, &fail), 0);
     check_fail(&fail, bh_place_copy(&r->p, "tool", "../x", false, &fail), EINVAL, "../x");
     check_fail(&fail, bh_place_copy(&r->p, "tool", "/etc/x", false, &fail), EINVAL, "/etc/x");
     check_fail(&fail, bh_place_copy(&r->p, "none", "x", false, &fail), ENOENT, "copy x");
