@@ -46,7 +46,8 @@ static int mask_proc(int dirfd, const char *path, struct bh_fail *fail)
 
 int bh_proc_mount(const struct bh_init_setup *setup, int dirfd, const char *path, struct bh_fail *fail)
 {
-    BH_CLEANUP_FD int fd = bh_mount_new("proc", (const char *const[]){NULL}, PLAIN | MOUNT_ATTR_NOEXEC, fail);
+    BH_CLEANUP_FD int fd =
+        bh_mount_new("proc", (const char *const[]){"hidepid=ptraceable", NULL}, PLAIN | MOUNT_ATTR_NOEXEC, fail);
     if (fd < 0)
         return -1;
     if (bh_mount_attach(fd, dirfd, path) < 0)

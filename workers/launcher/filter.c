@@ -76,6 +76,11 @@ static const struct special {
      9},
     {"socketpair", {ARG(0), IF_EQ(AF_UNIX, 0, 1), YES, NO}, 4},
     {"personality", {ARG(0), IF_EQ(0, 2, 0), IF_EQ(0x00020000, 1, 0), IF_EQ(0xffffffff, 0, 1), YES, NO}, 6},
+    /* Limits of oneself are set, those of another process (init has our id where there is one) only asked for. */
+    {"prlimit64",
+     {ARG(0), IF_EQ(0, 4, 0), ARG(2), IF_EQ(0, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2]) + 4), IF_EQ(0, 0, 1), YES, NO},
+     8},
     /* Typing into a terminal. */
     {"ioctl", {ARG(1), IF_EQ(TIOCSTI, 1, 0), IF_EQ(TIOCLINUX_CMD, 0, 1), NO, YES}, 5},
 };

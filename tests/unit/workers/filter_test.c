@@ -131,6 +131,8 @@ static void build_reference(void)
         (struct scmp_arg_cmp[]){SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, LOW, AF_NETLINK),
                                 SCMP_CMP64(2, SCMP_CMP_MASKED_EQ, LOW, 0)});
     add_when(ctx, SCMP_SYS(socketpair), 0, LOW, AF_UNIX);
+    add_when(ctx, SCMP_SYS(prlimit64), 0, LOW, 0);
+    add(ctx, SCMP_SYS(prlimit64), 1, (struct scmp_arg_cmp[]){SCMP_CMP64(2, SCMP_CMP_EQ, 0)});
     add_when(ctx, SCMP_SYS(personality), 0, LOW, 0);
     add_when(ctx, SCMP_SYS(personality), 0, LOW, 0x20000);
     add_when(ctx, SCMP_SYS(personality), 0, LOW, LOW);
