@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -447,6 +448,14 @@ static int check_same_document(const struct session *s, struct bh_err **err)
     return rc;
 }
 
+/* Of a run that succeeded the layers may be gone already. */
+static bool has_layer(const struct session *s, const char *layer)
+{
+    BH_CLEANUP_FREE char *rel = bh_path_join("layers", layer);
+    BH_CLEANUP_FREE char *path = bh_home_run_path(s->options->home, s->id.s, rel);
+    return access(path, F_OK) == 0;
+}
+
 static int reclaim(const struct session *s, struct bh_err **err)
 {
     const struct bh_plan *plan = bh_live_run_plan(s->run);
@@ -455,7 +464,7 @@ static int reclaim(const struct session *s, struct bh_err **err)
     size_t n = 0;
     for (size_t i = 0; i < plan->n_boxes; i++) {
         const struct bh_box_state *box = bh_engine_box(bh_live_run_engine(s->run), i);
-        if (box->layer.s[0])
+        if (box->layer.s[0] && has_layer(s, box->layer.s))
             layers[n++] = box->layer.s;
     }
     return bh_boxes_reclaim(dir, layers, n, err);
@@ -468,6 +477,8 @@ static int resume(struct session *s, const char *run, struct bh_run_outcome *ret
         rc = bh_live_run_load(s->store, run, &s->run, err);
     if (rc == 0)
         rc = check_same_document(s, err);
+    if (rc == 0)
+        rc = reclaim(s, err);
     if (rc != 0)
         return rc;
     if (bh_engine_status(bh_live_run_engine(s->run)) == BH_RUN_SUCCEEDED) {
@@ -475,9 +486,7 @@ static int resume(struct session *s, const char *run, struct bh_run_outcome *ret
         bh_sweep_ended_run(s->options->home, s->id.s, true); /* its last owner may have died before it could */
         return 0;
     }
-    rc = reclaim(s, err);
-    if (rc == 0)
-        rc = make_folders(s, err);
+    rc = make_folders(s, err);
     if (rc == 0)
         rc = drive(s, err);
     return rc == 0 ? finish(s, ret, err) : rc;
