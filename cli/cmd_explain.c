@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bulkhead explain: why a run or an agent is as it is, and what to do. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/text.h"
@@ -130,7 +133,8 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
     }
     if (attempt->kept_box) {
         BH_CLEANUP_FREE char *path = bh_home_path(&s->run->home, attempt->kept_box);
-        bh_buf_addf(out, "  its box is kept: %s\n", path);
+        bool there = faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+        bh_buf_addf(out, there ? "  its box is kept: %s\n" : "  its box was kept in %s, and is gone since\n", path);
     }
 }
 

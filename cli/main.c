@@ -40,7 +40,7 @@ static void print_overview(FILE *to)
                 "Schedules crews of agents over sandboxes: declared, checked, enforced, explainable.\n\nverbs:\n");
     for (size_t i = 0; i < bh_n_commands; i++)
         fprintf(to, "  %-12s %s\n", bh_commands[i]->name, bh_commands[i]->summary);
-    fprintf(to, "\n'bulkhead VERB --help' says more, with an example; 'man bulkhead' says it all.\n");
+    fprintf(to, "\n'bulkhead VERB --help' says more, with an example; the manual is 'man bulkhead'.\n");
 }
 
 static int no_such_verb(const char *name)

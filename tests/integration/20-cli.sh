@@ -199,6 +199,29 @@ has 'finds the user namespace' "$out" 'user namespace'
 expect 0 'doctor as JSON' bulkhead doctor -o json
 same 'all well' "$(json '["ok"]')" True
 
+# --- what may be removed by hand
+cat > keep.yaml << 'YAML'
+version: 1
+name: keep
+agents: [{name: a, topology: per-agent, keep: always, run: 'echo hi'}]
+YAML
+expect 0 'a run that keeps its box' bulkhead run keep.yaml -q
+expect 0 'show' bulkhead show @latest:keep -o json
+run=$(json '["run"]')
+kept=$(json '["agents"][0]["attempts"][0]["kept_box"]')
+check 'says where it lies' test -e "$kept"
+rm -rf "$BULKHEAD_HOME/runs/$run/logs"
+expect 0 'its logs may go' bulkhead logs "$run" -f
+same 'and are gone' "$out" ''
+mv "$BULKHEAD_HOME/runs/$run/boxes" elsewhere
+expect 0 'and its box' bulkhead explain "$run" a
+has 'which explain says' "$out" 'gone since'
+mv "$BULKHEAD_HOME/runs/$run/head" "$BULKHEAD_HOME/runs/$run/head.away"
+expect 7 'not its head' bulkhead show "$run"
+expect 0 'other runs go on' bulkhead show @latest:first
+mv "$BULKHEAD_HOME/runs/$run/head.away" "$BULKHEAD_HOME/runs/$run/head"
+expect 0 'with it the run is whole' bulkhead show "$run"
+
 mkdir alone
 cp bin/bulkhead alone/
 expect 7 'bulkhead without its other programs' alone/bulkhead run first/pipeline.yaml
