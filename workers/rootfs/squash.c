@@ -4,15 +4,17 @@
  * those of overlayfs: the newest entry of a name wins; two directories merge unless the newer is opaque; a whiteout or
  * a file between two directories of one name cuts the merge, and the result must then hide the base's as well.
  *
- * The trees were written by agents: every step goes from a descriptor to a name in it, no symlink is followed, and the
- * depth is bounded by the descriptors that we may have (EMFILE ends it with an error).
+ * The trees were written by agents: every step goes from a descriptor to a name in it, no symlink is followed, the
+ * depth is bounded (ELOOP), and a directory that its owner closed to himself is opened up while it is read.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/map.h"
@@ -23,11 +25,15 @@
 
 #define OPAQUE "user.overlay.opaque"
 #define SOURCES_MAX 64
+#define DEPTH_MAX 400 /* three descriptors and half a kilobyte of stack a level, in a thread */
 
 /* The directories of one name that show through each other, newest first. */
 struct sources {
     int fds[SOURCES_MAX];
+    mode_t modes[SOURCES_MAX];
+    bool opened_up[SOURCES_MAX]; /* has other permissions than modes[] until it is closed */
     size_t n;
+    unsigned depth;
     bool opaque; /* nothing below them shows */
 };
 
@@ -35,8 +41,11 @@ static int merge(struct sources *from, int to);
 
 static void close_sources(struct sources *s)
 {
-    for (size_t i = 0; i < s->n; i++)
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->opened_up[i])
+            (void)fchmod(s->fds[i], s->modes[i]);
         bh_close(s->fds[i]);
+    }
     s->n = 0;
 }
 
@@ -61,9 +70,14 @@ static int add_source(struct sources *s, int dirfd, const char *name)
         s->opaque = true;
         return 0;
     }
+    bool closed = (st.st_mode & S_IRWXU) != S_IRWXU && st.st_uid == geteuid();
+    if (closed && fchmodat(dirfd, name, (st.st_mode & 07777) | S_IRWXU, 0) < 0) /* a directory, as was just seen */
+        return -1;
     int fd = open_dir(dirfd, name);
     if (fd < 0)
         return -1;
+    s->modes[s->n] = st.st_mode & 07777;
+    s->opened_up[s->n] = closed;
     s->fds[s->n++] = fd;
     s->opaque = is_opaque(fd);
     return s->opaque ? 0 : 1;
@@ -92,20 +106,24 @@ static int copy_xattrs(int from, int to)
     return 0;
 }
 
-static int copy_attributes(int from, int to)
+static int copy_attributes(int from, mode_t mode, int to)
 {
     struct stat st;
     if (fstat(from, &st) < 0 || copy_xattrs(from, to) < 0)
         return -1;
-    if (fchown(to, st.st_uid, st.st_gid) < 0 || fchmod(to, st.st_mode & 07777) < 0)
+    if (fchown(to, st.st_uid, st.st_gid) < 0 || fchmod(to, mode) < 0)
         return -1;
     return futimens(to, (const struct timespec[2]){st.st_atim, st.st_mtim});
 }
 
 static int merge_dir(const struct sources *above, size_t first, const char *name, int to)
 {
-    struct sources s = {0};
+    struct sources s = {.depth = above->depth + 1};
     int rc = 1;
+    if (s.depth > DEPTH_MAX) {
+        errno = ELOOP;
+        return -1;
+    }
     for (size_t i = first; i < above->n && rc == 1; i++)
         rc = add_source(&s, above->fds[i], name);
     if (rc >= 0)
@@ -114,7 +132,7 @@ static int merge_dir(const struct sources *above, size_t first, const char *name
     if (dir < 0)
         rc = -1;
     else if ((rc = merge(&s, dir)) == 0)
-        rc = copy_attributes(s.fds[0], dir); /* last: making entries changes its time */
+        rc = copy_attributes(s.fds[0], s.modes[0], dir); /* last: making entries changes its time */
     int why = errno;
     close_sources(&s);
     errno = why;

@@ -239,6 +239,51 @@ static void a_file_between_directories_cuts(void **state)
     T_TRUE(is_opaque(r, "all/root/y"));
 }
 
+/* An agent may close a directory to himself; whoever squashes as an ordinary user is that same user. */
+static void closed_directories_are_carried_over(void **state)
+{
+    struct rig *r = *state;
+    struct stat st;
+    put(r, "old/root/closed/inside/f", "x");
+    put(r, "new/root/closed/g", "x");
+    T_INT(fchmodat(r->layers, "old/root/closed/inside", 0, 0), 0);
+    T_INT(fchmodat(r->layers, "old/root/closed", 0300, 0), 0);
+    T_INT(fchmodat(r->layers, "new/root/closed", 0, 0), 0);
+    squash(r, (const char *const[]){"new", "old"}, 2);
+    static const char *const layers[] = {"all", "new"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(layers); i++) { /* the source is as it was */
+        char path[64];
+        snprintf(path, sizeof(path), "%s/root/closed", layers[i]);
+        T_INT(fstatat(r->layers, path, &st, 0), 0);
+        T_INT(st.st_mode & 07777, 0);
+        T_INT(fchmodat(r->layers, path, 0700, 0), 0);
+    }
+    T_INT(kind(r, "all/root/closed/g"), 'f');
+    T_INT(fstatat(r->layers, "all/root/closed/inside", &st, 0), 0);
+    T_INT(st.st_mode & 07777, 0);
+    T_INT(fchmodat(r->layers, "all/root/closed/inside", 0700, 0), 0);
+    T_INT(kind(r, "all/root/closed/inside/f"), 'f');
+}
+
+static void too_deep_a_tree_is_an_error(void **state)
+{
+    struct rig *r = *state;
+    put(r, "new/root/f", "x");
+    put_dir(r, "old/root");
+    int dir = openat(r->layers, "old/root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < 500; i++) {
+        T_INT(mkdirat(dir, "d", 0700), 0);
+        int next = openat(dir, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(dir);
+        dir = next;
+    }
+    close(dir);
+    struct bh_layer_chain chain = chain_of((const char *const[]){"new", "old"}, 2);
+    T_ERR(bh_layer_squash(r->layers, &chain, "all", &err), BH_E_IO, "cannot squash 2 layers");
+    T_INT(kind(r, "all"), '-');
+    bh_layer_chain_fini(&chain);
+}
+
 static void a_long_chain_is_squashed(void **state)
 {
     struct rig *r = *state;
@@ -294,6 +339,8 @@ int main(void)
         TEST(whiteouts_hide),
         TEST(opaque_directories_cut),
         TEST(a_file_between_directories_cuts),
+        TEST(closed_directories_are_carried_over),
+        TEST(too_deep_a_tree_is_an_error),
         TEST(a_long_chain_is_squashed),
         TEST(says_when_it_cannot),
     };
