@@ -111,6 +111,21 @@ same 'is output-missing' "$(attempt 0 reason)" output-missing
 pipeline <<< "agents: [{name: a, run: 'true', outputs: [{glob: \"*.txt\", optional: true}, {name: x, optional: true}]}]"
 expect 0 'optional ones may be absent' bulkhead run p.yaml -q
 
+expect 0 'explain of an output that is none' bulkhead explain "$(bulkhead ps --all -o json | field '[3]["run"]')" a
+has 'has a remedy' "$out" 'declare a regular file that the agent writes itself'
+
+# --- two that publish the same
+pipeline << 'YAML'
+agents:
+  - {name: a, run: 'echo 1 > out/x.txt', outputs: [{glob: "*.txt"}]}
+  - {name: b, needs: [a], topology: per-agent, run: 'echo 2 > out/x.txt', outputs: [{glob: "*.txt"}]}
+YAML
+expect 6 'a collision at publish' bulkhead run p.yaml
+has 'names both agents' "$errs" "'x.txt' of agent 'b' (attempt 1) is the same name as 'x.txt' of agent 'a' (attempt 1)"
+lacks 'in one line' "$errs" '\x0A'
+detail=$(attempt 1 detail)
+same 'and says the digests once' "$(printf '%s' "$detail" | grep -o 'sha256:[0-9a-f]*' | wc -l) $(printf '%s\n' "$detail" | wc -l)" '2 1'
+
 # --- what a failure does to others
 pipeline << 'YAML'
 agents:
