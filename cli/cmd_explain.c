@@ -176,27 +176,31 @@ static const char *ended_as(const char *status)
     return bh_streq(status, "failed") ? "failed" : bh_streq(status, "done") ? "ended without it" : "did not run";
 }
 
+/* What failed the run without being an agent's failure: its deadline, or a shared box that could not be kept. NULL
+ * where nothing did. */
+static const char *nobodys_failure(const struct story *s)
+{
+    return bh_val_str_of(s->failure, "agent") ? NULL : bh_val_str_of(s->failure, "detail");
+}
+
 static void tell_skipped(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
 {
     if (row->reason)
         bh_buf_addf(out, "  skipped because '%s' %s\n", row->reason, ended_as(status_of(s, row->reason)));
     else if (is_left_out(s, row->name))
         bh_buf_adds(out, "  left out by --only\n");
+    else if (nobodys_failure(s))
+        bh_buf_addf(out, "  not started: %s\n", nobodys_failure(s));
     else
         bh_buf_adds(out, "  not started: the run stopped starting agents before its turn, because others had failed\n");
-}
-
-/* Of the run's failures only the deadline has no agent. */
-static bool deadline_passed(const struct story *s)
-{
-    return bh_val_type(s->failure) == BH_VAL_MAP && !bh_val_str_of(s->failure, "agent");
 }
 
 static void tell_cancelled(const struct story *s, bool ran, struct bh_buf *out)
 {
     bh_buf_adds(out, ran ? "  stopped while it ran: " : "  not started: ");
-    if (deadline_passed(s))
-        bh_buf_addf(out, "%s\n", bh_val_str_of(s->failure, "detail"));
+    const char *why = nobodys_failure(s);
+    if (why)
+        bh_buf_addf(out, "%s\n", why);
     else
         bh_buf_adds(out, ran ? "the run was cancelled\n" : "the run was cancelled before its turn\n");
 }

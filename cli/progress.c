@@ -287,8 +287,9 @@ static void on_ended(void *arg, enum bh_run_status status)
             fprintf(stderr, ", %zu %s", p->counts[told[i]], bh_node_state_text(told[i]));
     }
     fprintf(stderr, ", %s", elapsed(p->began, took));
-    if (bh_engine_failure(p->engine, &node) != BH_REASON_NONE && node == SIZE_MAX)
-        fputs("; the run's deadline passed", stderr);
+    enum bh_reason reason = bh_engine_failure(p->engine, &node);
+    if (reason != BH_REASON_NONE && node == SIZE_MAX)
+        fputs(reason == BH_REASON_TIMEOUT ? "; the run's deadline passed" : "; a shared box could not be kept", stderr);
     fputc('\n', stderr);
 }
 
