@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "workers/box/folder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "workers/rootfs/layers.h"
+
+#define DIR_SIZE_MAX 65536
 
 static int open_dir(const char *run_dir, const char *name, struct bh_err **err)
 {
@@ -106,7 +111,84 @@ int bh_box_folder_rename(const char *run_dir, const char *key, const char *new_k
 {
     BH_CLEANUP_FREE char *from = bh_asprintf("%s/boxes/%s", run_dir, key);
     BH_CLEANUP_FREE char *to = bh_asprintf("%s/boxes/%s", run_dir, new_key);
-    return rename(from, to);
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+}
+
+/* --- using a folder again --- */
+
+static int clear_attributes(int dir)
+{
+    char names[4096];
+    int flags;
+    ssize_t n = flistxattr(dir, names, sizeof(names));
+    if (n < 0 && errno != ENOTSUP)
+        return -1;
+    for (const char *name = names; name < names + n; name += strlen(name) + 1) {
+        if (fremovexattr(dir, name) < 0)
+            return -1;
+    }
+    if (ioctl(dir, FS_IOC_GETFLAGS, &flags) == 0 &&
+        flags & (FS_SYNC_FL | FS_DIRSYNC_FL | FS_NOATIME_FL | FS_NODUMP_FL | FS_APPEND_FL | FS_IMMUTABLE_FL |
+                 FS_COMPR_FL | FS_NOCOW_FL)) {
+        errno = EEXIST;
+        return -1;
+    }
+    return 0;
+}
+
+/* Removing while reading may skip names: until a pass finds none. */
+static int remove_inside(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (!dir) {
+        bh_close(copy);
+        return -1;
+    }
+    for (bool found = true; found && rc == 0;) {
+        found = false;
+        rewinddir(dir);
+        for (struct dirent *e; rc == 0 && (e = readdir(dir));) {
+            if (bh_streq(e->d_name, ".") || bh_streq(e->d_name, ".."))
+                continue;
+            found = true;
+            rc = bh_rmtree_at(fd, e->d_name);
+        }
+    }
+    (void)closedir(dir);
+    return rc;
+}
+
+/* Only a directory that is as small as it was made: those of ext4 never shrink. */
+static int empty_dir(int box, const char *name, const struct bh_box_owner *owner)
+{
+    struct stat st;
+    BH_CLEANUP_FD int dir = openat(box, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0 || fstat(dir, &st) < 0)
+        return -1;
+    if (st.st_size > DIR_SIZE_MAX || (owner->mode == BH_IDS_RANGE && owner->first_id != st.st_uid)) {
+        errno = EEXIST;
+        return -1;
+    }
+    return remove_inside(dir) < 0 || fchmod(dir, 0755) < 0 ? -1 : clear_attributes(dir);
+}
+
+static int empty_pid(int box)
+{
+    BH_CLEANUP_FD int fd = openat(box, "pid", O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 && errno != ENOENT ? -1 : 0;
+}
+
+int bh_box_folder_empty(const char *run_dir, const char *key, const struct bh_box_owner *owner)
+{
+    const struct bh_box_owner ours = {.mode = BH_IDS_SINGLE};
+    BH_CLEANUP_FREE char *path = bh_asprintf("%s/boxes/%s", run_dir, key);
+    BH_CLEANUP_FD int box = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (box < 0 || empty_pid(box) < 0)
+        return -1;
+    return empty_dir(box, "work/root", owner) < 0 || empty_dir(box, "upper/root", owner) < 0
+               ? -1
+               : empty_dir(box, "deliver", &ours);
 }
 
 static int remove_parts(int boxes, const char *key)

@@ -26,7 +26,13 @@ int bh_box_folder_make(const char *run_dir, const char *key, const struct bh_box
                        struct bh_err **err) BH_MUST_CHECK;
 /* keep: all but upper/ is removed. A missing folder is fine. */
 int bh_box_folder_remove(const char *run_dir, const char *key, bool keep, struct bh_err **err) BH_MUST_CHECK;
-/* Another name for it; names that begin with BH_BOX_GONE wait for their removal. 0, or -1 with errno. */
+/*
+ * Makes the folder of a dead box as good as new: everything in it is removed but the directories themselves, which get
+ * their modes back and lose their attributes. -1 with errno where that cannot be had; the folder is then to be removed.
+ */
+int bh_box_folder_empty(const char *run_dir, const char *key, const struct bh_box_owner *owner);
+/* Another name for it, which nothing may have; names that begin with BH_BOX_GONE wait for their removal. 0, or -1 with
+ * errno. */
 #define BH_BOX_GONE ".gone-"
 int bh_box_folder_rename(const char *run_dir, const char *key, const char *new_key);
 /* upper/ becomes layers/LAYER above `below` (NULL: the base), durably; the folder is removed. The box is dead. */

@@ -153,6 +153,8 @@ static void op_close(struct bh_boxes *boxes)
     bh_helper_free(BH_TAKE(ns->helper)); /* a job that has not run is done by hand below */
     while (!bh_list_empty(&ns->boxes))
         bh_ns_box_finish_now(BOX(ns->boxes.next));
+    while (!bh_list_empty(&ns->racks))
+        bh_rack_free(BH_CONTAINER(ns->racks.next, struct bh_rack, link));
     free_ns(ns);
 }
 
@@ -199,6 +201,7 @@ int bh_boxes_ns_new(struct event_base *loop, int launcher_sock, const char *home
         .base.ops = &ns_ops, .magic = NS_MAGIC, .loop = loop, .launcher = launcher_sock, .launcher_pidfd = -1};
     ns->home = bh_strdup(home);
     bh_list_init(&ns->boxes);
+    bh_list_init(&ns->racks);
     int rc = set_up(ns, err);
     if (rc != 0) {
         free_ns(ns);

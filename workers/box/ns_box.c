@@ -111,52 +111,15 @@ static void folder_done(void *owner, void *data)
 
 static const struct bh_job_ops folder_job_ops = {run_folder_job, folder_done, free_folder_job};
 
-/* Nobody waits for it. Jobs that the backend's end finds unrun are run by their disposal. */
-static void run_removal(void *data)
-{
-    struct folder_job *job = data;
-    if (job->key)
-        run_folder_job(data);
-    bh_free(BH_TAKE(job->key));
-}
-
-static void dispose_removal(void *data)
-{
-    run_removal(data);
-    free_folder_job(data);
-}
-
-static void removal_done(void *owner, void *data)
-{
-    (void)owner;
-    (void)data;
-}
-
-static const struct bh_job_ops removal_ops = {run_removal, removal_done, dispose_removal};
-
-/*
- * A folder that is to go is only renamed while the owner waits: removing it takes as long as what the agents left, and
- * the new name is one that nobody else uses and that reclaim removes.
- */
-static int set_aside(struct bh_box *box)
-{
-    BH_CLEANUP_FREE char *gone = bh_asprintf(BH_BOX_GONE "%s-%llu", box->key, (unsigned long long)box->id);
-    if (bh_box_folder_rename(box->run_dir, box->key, gone) < 0)
-        return -1;
-    struct folder_job *job = folder_job_of(box);
-    bh_free(job->key);
-    job->key = BH_TAKE(gone);
-    (void)bh_helper_submit(box->ns->helper, &removal_ops, NULL, job);
-    return 0;
-}
-
 static void start_folder_job(struct bh_box *box)
 {
     bool goes = box->ending == END_REMOVE || box->ending == END_FAILED;
-    if (!box->folder_made || (goes && set_aside(box) == 0))
+    if (!box->rack || (goes && bh_rack_put(box->rack, box->key, box->writable_usr) == 0)) {
         answer_end(box, 0, NULL);
-    else
-        box->job = bh_helper_submit(box->ns->helper, &folder_job_ops, box, folder_job_of(box));
+        return;
+    }
+    bh_rack_forget(box->rack);
+    box->job = bh_helper_submit(box->ns->helper, &folder_job_ops, box, folder_job_of(box));
 }
 
 static void on_soon(evutil_socket_t fd, short what, void *arg)
@@ -340,6 +303,18 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
     return 0;
 }
 
+static struct bh_rack *rack_of(struct ns *ns, const char *run_dir)
+{
+    BH_LIST_FOREACH (it, tmp, &ns->racks) {
+        struct bh_rack *r = BH_CONTAINER(it, struct bh_rack, link);
+        if (bh_streq(r->run_dir, run_dir))
+            return r;
+    }
+    struct bh_rack *r = bh_rack_new(ns->loop, ns->helper, run_dir, &ns->owner);
+    bh_list_append(&ns->racks, &r->link);
+    return r;
+}
+
 static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)
 {
     struct ns *ns = box->ns;
@@ -352,10 +327,10 @@ static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_e
         return bh_err_set(err, BH_E_INTERNAL, 0, "the run's folder '%s' is not below '%s'", spec->run_dir, ns->home);
     int rc = read_layers(box, spec, err);
     if (rc == 0)
-        rc = bh_box_folder_make(spec->run_dir, spec->key, &ns->owner, spec->writable_usr, err);
+        rc = bh_rack_take(rack_of(ns, spec->run_dir), spec->key, spec->writable_usr, err);
     if (rc != 0)
         return rc;
-    box->folder_made = true;
+    box->rack = rack_of(ns, spec->run_dir);
     rc = bh_seqpacket_pair(pair, err);
     if (rc != 0)
         return rc;
@@ -379,6 +354,7 @@ void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_crea
         .run_dir = bh_strdup(spec->run_dir),
         .key = bh_strdup(spec->key),
         .shared = spec->shared,
+        .writable_usr = spec->writable_usr,
         .control = -1,
         .pidfd = -1,
         .created = fn,
@@ -416,7 +392,7 @@ void bh_ns_box_finish_now(struct bh_box *box)
     } else if (box->state != BOX_ENDING) {
         box->ending = END_REMOVE;
     }
-    if (box->folder_made) {
+    if (box->rack) {
         struct folder_job *job = folder_job_of(box);
         run_folder_job(job);
         rc = job->rc;

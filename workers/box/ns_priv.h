@@ -9,6 +9,7 @@
 #include "workers/box/box.h"
 #include "workers/box/folder.h"
 #include "workers/box/outbox.h"
+#include "workers/box/rack.h"
 #include "workers/helper.h"
 
 struct event;
@@ -30,6 +31,7 @@ struct ns {
     struct bh_err *broken; /* why no box can be made */
     struct bh_helper *helper;
     struct bh_list boxes;
+    struct bh_list racks; /* one a run */
     uint64_t last_id;
 };
 
@@ -51,7 +53,8 @@ struct bh_box {
     char *run_dir, *key;
     char **layers;
     size_t n_layers;
-    bool shared, folder_made, ready, dead;
+    struct bh_rack *rack; /* NULL: it has no folder */
+    bool shared, writable_usr, ready, dead;
     bool asked; /* the launcher has not answered yet: there may be a process that we do not know */
     int control, pidfd;
     struct event *control_event, *pidfd_event;

@@ -86,17 +86,12 @@ static int mount_overlay(const struct order *o, const char *tree, const char *lo
 
 static int make_tree_overlay(struct order *o, const char *tree, struct bh_init *in, struct bh_fail *fail)
 {
-    /* The lowest stands beside the place where the overlay is made until both are moved or let go. */
-    if (attach_next(o, "/base", fail) < 0)
-        return -1;
+    char lowest[16];
     bool writable = o->msg->flags & BH_CREATE_WRITABLE_USR;
-    if (mount_overlay(o, tree, "/base", writable, BH_AT_MAKE, fail) < 0)
+    (void)snprintf(lowest, sizeof(lowest), "/%s", tree);
+    if (attach_next(o, lowest, fail) < 0 || mount_overlay(o, tree, lowest, writable, BH_AT_MAKE, fail) < 0)
         return -1;
-    if (bh_mount_move(BH_AT_MAKE, in->box, tree) < 0)
-        return bh_fail(fail, errno, "attach /%s", tree);
-    if (umount2("/base", MNT_DETACH) < 0)
-        return bh_fail(fail, errno, "let go of /%s", tree);
-    return 0;
+    return bh_mount_move(BH_AT_MAKE, in->box, tree) < 0 ? bh_fail(fail, errno, "attach /%s", tree) : 0;
 }
 
 static int make_mount(struct order *o, struct bh_init *in, struct bh_fail *fail)
@@ -122,16 +117,13 @@ static int make_root(struct order *o, struct bh_init *in, struct bh_fail *fail)
     in->box = open(BH_AT_BOX, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (in->box < 0)
         return bh_fail(fail, errno, "open the root");
-    return umount2("/base", MNT_DETACH) < 0 ? bh_fail(fail, errno, "let go of the base") : 0;
+    return 0;
 }
 
-static int let_go(const struct order *o)
-{
-    if (umount2("/home", MNT_DETACH) < 0)
-        return -1;
-    return o->msg->n_layers > 0 ? umount2("/layers", MNT_DETACH) : 0;
-}
-
+/*
+ * What the overlays are made of stays attached beside the box, where no agent sees it: an unmount waits for every
+ * processor, and here somebody waits for us.
+ */
 int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *fds, size_t nfds, struct bh_fail *fail)
 {
     struct order o;
@@ -148,5 +140,5 @@ int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *
         return bh_fail(fail, EPROTO, "read the order");
     if (bh_mount_move("/proc", in->box, "proc") < 0 || bh_mount_move("/dev", in->box, "dev") < 0)
         return bh_fail(fail, errno, "attach /proc and /dev");
-    return let_go(&o) < 0 ? bh_fail(fail, errno, "let go of the box's folder") : 0;
+    return 0;
 }

@@ -84,7 +84,7 @@ static int add_home(struct bh_launcher *l, struct order *o, const char *start, p
         return bh_fail(fail, errno, "open the box's folder");
     /* Before the box touches anything: from this file the next owner of the run knows what to end. */
     int len = snprintf(text, sizeof(text), "%d %s\n", (int)pid, start);
-    BH_CLEANUP_FD int file = openat(home, "pid", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    BH_CLEANUP_FD int file = openat(home, "pid", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0 || bh_write_all(file, text, (size_t)len) < 0)
         return bh_fail(fail, errno, "write the pid file");
     if (add_mount(o, bh_mount_clone(home, "", false), "the box's folder", fail) < 0)
@@ -106,18 +106,6 @@ static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fa
     if (o->layers_dir < 0)
         return bh_fail(fail, errno, "open the layers");
     return add_mount(o, bh_mount_clone(o->layers_dir, "", false), "the layers", fail);
-}
-
-static bool some_layer_has(const struct order *o, const char *tree)
-{
-    for (uint32_t i = 0; i < o->msg->n_layers; i++) {
-        char path[256];
-        struct stat st;
-        (void)snprintf(path, sizeof(path), "%s/%s", o->layers[i], tree);
-        if (fstatat(o->layers_dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
-            return true;
-    }
-    return false;
 }
 
 static int add_tree_mount(struct order *o, int fd, char kind, const char *path, struct bh_fail *fail)
@@ -154,14 +142,18 @@ static int add_overlay(struct bh_launcher *l, struct order *o, const struct bh_h
     return 0;
 }
 
+/*
+ * An overlay also where nothing is changed: a plain bind would share more than bytes with the host. Through it a box
+ * could talk to daemons that listen on sockets below /usr or /opt, watch what the host runs there (inotify), and signal
+ * other boxes by locks and leases.
+ */
 static int add_trees(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
 {
     for (size_t i = 0; i < l->n_trees; i++) {
         const struct bh_host_tree *t = &l->trees[i];
-        bool changed = o->msg->flags & BH_CREATE_WRITABLE_USR || some_layer_has(o, t->name);
         bool can = t->may_overlay && (t->n_submounts == 0 || l->mode == BH_IDS_RANGE);
-        int rc = changed && can ? add_overlay(l, o, t, fail)
-                                : add_tree_mount(o, clone_tree(l, t->name, true, false), BH_MOUNT_BIND, t->name, fail);
+        int rc = can ? add_overlay(l, o, t, fail)
+                     : add_tree_mount(o, clone_tree(l, t->name, true, false), BH_MOUNT_BIND, t->name, fail);
         if (rc < 0)
             return -1;
     }

@@ -67,7 +67,7 @@ static void network_is_loopback_and_it_is_up(void **state)
 static void sees_only_its_own_processes(void **state)
 {
     (void)state;
-    check_out("ls /proc | grep -cE '^[0-9]+$'", "4\n"); /* init, sh, ls, grep */
+    check_out(KIT_PS, KIT_PS_ALONE);
 }
 
 static void host_is_not_there(void **state)
@@ -139,7 +139,7 @@ static void init_is_out_of_reach(void **state)
         "echo '0 0 1' > /proc/1/projid_map || cat /proc/1/syscall || cat /proc/1/auxv");
     check_in(&box, true, "kill -KILL 1; kill -STOP 1; kill -TERM 1; echo alive", "alive\n");
     check_out("echo still", "still\n"); /* the box answers */
-    check_out("cat /proc/1/comm; tr -d '\\0' < /proc/1/cmdline; echo", "bulkhead-init\nbulkhead-init\n");
+    must_fail("ls -d /proc/1 || cat /proc/1/comm");
 }
 
 static void devices_are_few_and_work(void **state)

@@ -126,11 +126,16 @@ static void on_done(void *arg, int code, const struct bh_err *err)
     b->done = true;
 }
 
+void kit_forget(struct kit_box *b)
+{
+    bh_free(BH_TAKE(b->key));
+    bh_free(BH_TAKE(b->message));
+}
+
 static void end_box(struct kit_box *b)
 {
     kit_wait(b->kit, &b->done);
-    bh_free(BH_TAKE(b->key));
-    bh_free(BH_TAKE(b->message));
+    kit_forget(b);
 }
 
 int kit_destroy(struct kit_box *b, bool keep)

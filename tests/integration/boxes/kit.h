@@ -40,7 +40,8 @@ struct kit_how {
     bool writable_usr, shared;
     const char *layer;
 };
-/* 0 or the code of create. */
+/* 0 or the code of create; then `message` says why, until kit_forget. */
+void kit_forget(struct kit_box *b);
 int kit_create(struct kit *k, struct kit_box *b, const struct kit_how *how);
 int kit_destroy(struct kit_box *b, bool keep);
 int kit_freeze(struct kit_box *b, const char *layer);
@@ -66,6 +67,9 @@ void kit_exec_fini(struct kit_exec *e);
 void kit_sh(struct kit_box *b, struct kit_exec *e, const char *text);
 /* The same with more of the spec (argv is set); *e must be zero but for spec. */
 void kit_sh_with(struct kit_box *b, struct kit_exec *e, const char *text);
+/* For a shell in a box: the names of all processes that it sees, by builtins alone, so that it starts none itself. */
+#define KIT_PS "for p in /proc/[0-9]*; do read -r c < $p/comm && echo $c; done"
+#define KIT_PS_ALONE "sh\n" /* init is not for agents to see */
 /* Writes a file below the box's deliver folder, as the worker does: 0444 in folders of 0755. */
 void kit_deliver(struct kit_box *b, const char *name, const char *content);
 /* From the box's pid file. */

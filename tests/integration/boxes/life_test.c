@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,13 +33,12 @@ static void wait_for_output(struct kit_exec *e)
     T_INT(read(e->out_fd, &c, 1), 1);
 }
 
-static int count_processes(struct kit_box *b)
+static void check_alone(struct kit_box *b)
 {
     struct kit_exec e;
-    kit_sh(b, &e, "ls /proc | grep -cE '^[0-9]+$'");
-    int n = atoi(e.out.data);
+    kit_sh(b, &e, KIT_PS);
+    T_STR(e.out.data, KIT_PS_ALONE);
     kit_exec_fini(&e);
-    return n;
 }
 
 /* --- signals --- */
@@ -65,7 +65,7 @@ static void term_then_kill(void **state)
     T_INT(e.result.end, BH_EXEC_SIGNALED);
     T_INT(e.result.status, SIGKILL);
     kit_exec_fini(&e);
-    T_INT(count_processes(&b), 4);
+    check_alone(&b);
     if (shared) { /* the neighbour noticed nothing */
         T_TRUE(!other.done);
         kit.boxes->ops->kill(other.exec, SIGTERM);
@@ -106,7 +106,7 @@ static void a_stopped_tree_dies_too(void **state)
     kit_finish(&b, &e);
     T_INT(e.result.end, BH_EXEC_SIGNALED);
     kit_exec_fini(&e);
-    T_INT(count_processes(&b), 4);
+    check_alone(&b);
     T_INT(kit_destroy(&b, false), 0);
 }
 
@@ -168,9 +168,11 @@ static void errors_of_create_are_named(void **state)
     (void)state;
     T_INT(kit_create(&kit, &b, &(struct kit_how){.layer = "no-such-layer"}), -BH_E_NOT_FOUND);
     T_TRUE(strstr(b.message, "'no-such-layer'"));
+    kit_forget(&b);
     T_INT(kit_create(&kit, &b, NULL), 0);
     kit.serial--; /* the same key again */
     T_INT(kit_create(&kit, &twin, NULL), -BH_E_EXISTS);
+    kit_forget(&twin);
     T_INT(kit_destroy(&b, false), 0);
 }
 
@@ -206,14 +208,15 @@ static void a_dead_launcher_takes_all_with_it(void **state)
     }
     T_INT(kit_create(&kit, &b[0], NULL), -BH_E_HOST);
     T_TRUE(strstr(b[0].message, "launcher"));
+    kit_forget(&b[0]);
     kit_close(&kit);
     T_INT(kit_reopen(&kit, &err), 0);
     T_INT(kit_create(&kit, &b[0], NULL), 0);
     T_INT(kit_destroy(&b[0], false), 0);
 }
 
-/* A worker of its own, in a process of its own. */
-static void be_a_worker(const char *home, int ready)
+/* A worker of its own, in a process of its own: `boxes_life worker HOME`, ready when it has said its pids on stdout. */
+static int be_a_worker(const char *home)
 {
     static struct kit own;
     struct bh_err *err = NULL;
@@ -231,10 +234,23 @@ static void be_a_worker(const char *home, int ready)
     wait_for_output(&f);
     int n = snprintf(text, sizeof(text), "%lld %lld %lld\n", (long long)own.launcher, (long long)kit_init_pid(&b),
                      (long long)kit_init_pid(&shared));
-    if (write(ready, text, (size_t)n) != n)
+    if (write(1, text, (size_t)n) != n)
         _exit(1);
     for (;;)
         (void)pause();
+}
+
+/* Not by fork alone: this process has threads. */
+static pid_t start_worker(const char *home, int out)
+{
+    char *argv[] = {(char *)"boxes_life", (char *)"worker", (char *)(uintptr_t)home, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    T_INT(posix_spawn_file_actions_init(&actions), 0);
+    T_INT(posix_spawn_file_actions_adddup2(&actions, out, 1), 0);
+    T_INT(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
+    T_INT(posix_spawn_file_actions_destroy(&actions), 0);
+    return pid;
 }
 
 static int count_entries(const char *dir, const char *name)
@@ -256,9 +272,7 @@ static void a_dead_worker_leaves_nothing(void **state)
     int fds[2], pidfds[3];
     (void)state;
     T_INT(pipe2(fds, O_CLOEXEC), 0);
-    pid_t worker = fork();
-    if (worker == 0)
-        be_a_worker(kit.home, fds[1]);
+    pid_t worker = start_worker(kit.home, fds[1]);
     bh_close(fds[1]);
     T_TRUE(read(fds[0], text, sizeof(text) - 1) > 0);
     bh_close(fds[0]);
@@ -268,7 +282,7 @@ static void a_dead_worker_leaves_nothing(void **state)
     T_INT(kill(worker, SIGKILL), 0);
     T_INT(waitpid(worker, NULL, 0), worker);
     BH_CLEANUP_FREE char *run = bh_asprintf("%s/runs/r2", kit.home);
-    T_INT(count_entries(run, "boxes"), 2); /* the journal of what to clear up */
+    T_TRUE(count_entries(run, "boxes") >= 2); /* the journal of what to clear up */
     T_OK(bh_boxes_reclaim(run, NULL, 0, &err));
     for (int i = 0; i < 3; i++) {
         T_TRUE(is_dead(pidfds[i]));
@@ -396,8 +410,10 @@ static void launcher_keeps_a_lock(void **state)
 
 #define BOTH(fn) cmocka_unit_test_prestate(fn, NULL), cmocka_unit_test_prestate(fn, (void *)"shared")
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "worker") == 0)
+        return be_a_worker(argv[2]);
     const struct CMUnitTest tests[] = {
         BOTH(term_then_kill),
         BOTH(a_signal_reaches_who_handles_it),

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "workers/box/rack.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "workers/helper.h"
+
+#define IDLE_S 2
+
+/* --- jobs: they touch the disk and their own data, never the rack --- */
+
+enum task { MAKE, EMPTY, REMOVE };
+
+struct job {
+    enum task task;
+    char *run_dir, *name;
+    struct bh_box_owner owner;
+    bool there; /* a folder of that name is nobody's */
+};
+
+static void remove_folder(const char *run_dir, const char *name)
+{
+    struct bh_err *err = NULL;
+    if (bh_box_folder_remove(run_dir, name, false, &err) != 0)
+        bh_err_free(err); /* what is left is reclaimed by the next owner of the run */
+}
+
+static void run_job(void *data)
+{
+    struct job *job = data;
+    struct bh_err *err = NULL;
+    int rc = -1;
+    if (job->task == MAKE)
+        rc = bh_box_folder_make(job->run_dir, job->name, &job->owner, false, &err);
+    else if (job->task == EMPTY)
+        rc = bh_box_folder_empty(job->run_dir, job->name, &job->owner);
+    job->there = rc == 0;
+    bh_err_free(err);
+    if (rc != 0 && job->task != MAKE)
+        remove_folder(job->run_dir, job->name);
+}
+
+static void dispose_job(void *data)
+{
+    struct job *job = data;
+    if (job->there) /* never run, or run and its rack has gone or is full */
+        remove_folder(job->run_dir, job->name);
+    bh_free(job->run_dir);
+    bh_free(job->name);
+    bh_free(job);
+}
+
+static void job_done(void *owner, void *data)
+{
+    struct bh_rack *r = owner;
+    struct job *job = data;
+    if (job->task != REMOVE)
+        r->n_ordered--;
+    if (!job->there || r->n_waiting == BH_RACK_MAX)
+        return;
+    r->waiting[r->n_waiting++] = BH_TAKE(job->name);
+    job->there = false;
+}
+
+static const struct bh_job_ops job_ops = {run_job, job_done, dispose_job};
+
+static void submit(struct bh_rack *r, enum task task, char *name)
+{
+    struct job *job = bh_alloc(sizeof(*job));
+    *job = (struct job){.task = task, .run_dir = bh_strdup(r->run_dir), .name = name, .owner = r->owner};
+    job->there = task != MAKE;
+    if (task != REMOVE)
+        r->n_ordered++;
+    (void)bh_helper_submit(r->helper, &job_ops, r, job);
+}
+
+static char *new_name(struct bh_rack *r)
+{
+    return bh_asprintf(BH_BOX_GONE "%llu", (unsigned long long)++r->serial);
+}
+
+/* --- the rack --- */
+
+static void on_idle(evutil_socket_t fd, short what, void *arg)
+{
+    struct bh_rack *r = arg;
+    (void)fd;
+    (void)what;
+    while (r->n_waiting > 0)
+        submit(r, REMOVE, r->waiting[--r->n_waiting]);
+}
+
+struct bh_rack *bh_rack_new(struct event_base *loop, struct bh_helper *helper, const char *run_dir,
+                            const struct bh_box_owner *owner)
+{
+    struct bh_rack *r = bh_alloc(sizeof(*r));
+    *r = (struct bh_rack){.run_dir = bh_strdup(run_dir), .owner = *owner, .loop = loop, .helper = helper};
+    bh_list_init(&r->link);
+    r->idle = event_new(loop, -1, 0, on_idle, r);
+    return r;
+}
+
+/* One more for each sixteen boxes: few boxes leave little to remove, many spread what they free over the disk. */
+static void order(struct bh_rack *r)
+{
+    size_t want = 2 + r->taken / 16;
+    if (want > BH_RACK_MAX)
+        want = BH_RACK_MAX;
+    if (r->n_waiting + r->n_ordered < want)
+        submit(r, MAKE, new_name(r));
+}
+
+/* The oldest that waits, while another stays behind: its last mounts are gone for certain. */
+static char *oldest(struct bh_rack *r)
+{
+    if (r->n_waiting < 2)
+        return NULL;
+    char *name = r->waiting[0];
+    r->n_waiting--;
+    memmove(r->waiting, r->waiting + 1, r->n_waiting * sizeof(char *));
+    return name;
+}
+
+static int rename_or_make(struct bh_rack *r, const char *key, bool writable_usr, struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *name = writable_usr ? NULL : oldest(r);
+    if (name && bh_box_folder_rename(r->run_dir, name, key) == 0)
+        return 0;
+    if (name)
+        submit(r, REMOVE, BH_TAKE(name)); /* somebody has the key, or the run's folder has gone */
+    return bh_box_folder_make(r->run_dir, key, &r->owner, writable_usr, err);
+}
+
+int bh_rack_take(struct bh_rack *r, const char *key, bool writable_usr, struct bh_err **err)
+{
+    int rc = rename_or_make(r, key, writable_usr, err);
+    if (rc != 0)
+        return rc;
+    r->in_use++;
+    r->taken++;
+    if (r->idle)
+        (void)event_del(r->idle);
+    if (!writable_usr)
+        order(r);
+    return 0;
+}
+
+void bh_rack_forget(struct bh_rack *r)
+{
+    const struct timeval soon = {.tv_sec = IDLE_S};
+    r->in_use--;
+    if (r->in_use == 0 && r->idle)
+        (void)event_add(r->idle, &soon);
+}
+
+int bh_rack_put(struct bh_rack *r, const char *key, bool writable_usr)
+{
+    BH_CLEANUP_FREE char *name = new_name(r);
+    if (bh_box_folder_rename(r->run_dir, key, name) < 0)
+        return -1;
+    bool enough = r->n_waiting + r->n_ordered >= BH_RACK_MAX;
+    submit(r, writable_usr || enough ? REMOVE : EMPTY, BH_TAKE(name));
+    bh_rack_forget(r);
+    return 0;
+}
+
+void bh_rack_free(struct bh_rack *r)
+{
+    if (r->idle)
+        event_free(r->idle);
+    while (r->n_waiting > 0) {
+        remove_folder(r->run_dir, r->waiting[--r->n_waiting]);
+        bh_free(r->waiting[r->n_waiting]);
+    }
+    bh_list_remove(&r->link);
+    bh_free(r->run_dir);
+    bh_free(r);
+}
