@@ -186,9 +186,12 @@ int bh_box_folder_empty(const char *run_dir, const char *key, const struct bh_bo
     BH_CLEANUP_FD int box = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (box < 0 || empty_pid(box) < 0)
         return -1;
-    return empty_dir(box, "work/root", owner) < 0 || empty_dir(box, "upper/root", owner) < 0
-               ? -1
-               : empty_dir(box, "deliver", &ours);
+    static const char *const dirs[] = {"work/root", "upper/root", "work/usr", "upper/usr", "work/opt", "upper/opt"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(dirs); i++) {
+        if (empty_dir(box, dirs[i], owner) < 0 && !(i >= 2 && errno == ENOENT))
+            return -1;
+    }
+    return empty_dir(box, "deliver", &ours);
 }
 
 static int remove_parts(int boxes, const char *key)

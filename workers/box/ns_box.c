@@ -114,7 +114,7 @@ static const struct bh_job_ops folder_job_ops = {run_folder_job, folder_done, fr
 static void start_folder_job(struct bh_box *box)
 {
     bool goes = box->ending == END_REMOVE || box->ending == END_FAILED;
-    if (!box->rack || (goes && bh_rack_put(box->rack, box->key, box->writable_usr) == 0)) {
+    if (!box->rack || (goes && bh_rack_put(box->rack, box->key) == 0)) {
         answer_end(box, 0, NULL);
         return;
     }
@@ -303,14 +303,14 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
     return 0;
 }
 
-static struct bh_rack *rack_of(struct ns *ns, const char *run_dir)
+static struct bh_rack *rack_of(struct ns *ns, const char *run_dir, bool writable_usr)
 {
     BH_LIST_FOREACH (it, tmp, &ns->racks) {
         struct bh_rack *r = BH_CONTAINER(it, struct bh_rack, link);
-        if (bh_streq(r->run_dir, run_dir))
+        if (r->writable_usr == writable_usr && bh_streq(r->run_dir, run_dir))
             return r;
     }
-    struct bh_rack *r = bh_rack_new(ns->loop, ns->helper, run_dir, &ns->owner);
+    struct bh_rack *r = bh_rack_new(ns->loop, ns->helper, run_dir, &ns->owner, writable_usr);
     bh_list_append(&ns->racks, &r->link);
     return r;
 }
@@ -327,10 +327,10 @@ static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_e
         return bh_err_set(err, BH_E_INTERNAL, 0, "the run's folder '%s' is not below '%s'", spec->run_dir, ns->home);
     int rc = read_layers(box, spec, err);
     if (rc == 0)
-        rc = bh_rack_take(rack_of(ns, spec->run_dir), spec->key, spec->writable_usr, err);
+        rc = bh_rack_take(rack_of(ns, spec->run_dir, spec->writable_usr), spec->key, err);
     if (rc != 0)
         return rc;
-    box->rack = rack_of(ns, spec->run_dir);
+    box->rack = rack_of(ns, spec->run_dir, spec->writable_usr);
     rc = bh_seqpacket_pair(pair, err);
     if (rc != 0)
         return rc;
@@ -354,7 +354,6 @@ void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_crea
         .run_dir = bh_strdup(spec->run_dir),
         .key = bh_strdup(spec->key),
         .shared = spec->shared,
-        .writable_usr = spec->writable_usr,
         .control = -1,
         .pidfd = -1,
         .created = fn,

@@ -31,7 +31,7 @@ struct ns {
     struct bh_err *broken; /* why no box can be made */
     struct bh_helper *helper;
     struct bh_list boxes;
-    struct bh_list racks; /* one a run */
+    struct bh_list racks; /* one or two a run */
     uint64_t last_id;
 };
 
@@ -54,7 +54,7 @@ struct bh_box {
     char **layers;
     size_t n_layers;
     struct bh_rack *rack; /* NULL: it has no folder */
-    bool shared, writable_usr, ready, dead;
+    bool shared, ready, dead;
     bool asked; /* the launcher has not answered yet: there may be a process that we do not know */
     int control, pidfd;
     struct event *control_event, *pidfd_event;

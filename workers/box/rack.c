@@ -17,6 +17,7 @@ struct job {
     enum task task;
     char *run_dir, *name;
     struct bh_box_owner owner;
+    bool writable_usr;
     bool there; /* a folder of that name is nobody's */
 };
 
@@ -33,7 +34,7 @@ static void run_job(void *data)
     struct bh_err *err = NULL;
     int rc = -1;
     if (job->task == MAKE)
-        rc = bh_box_folder_make(job->run_dir, job->name, &job->owner, false, &err);
+        rc = bh_box_folder_make(job->run_dir, job->name, &job->owner, job->writable_usr, &err);
     else if (job->task == EMPTY)
         rc = bh_box_folder_empty(job->run_dir, job->name, &job->owner);
     job->there = rc == 0;
@@ -70,6 +71,7 @@ static void submit(struct bh_rack *r, enum task task, char *name)
 {
     struct job *job = bh_alloc(sizeof(*job));
     *job = (struct job){.task = task, .run_dir = bh_strdup(r->run_dir), .name = name, .owner = r->owner};
+    job->writable_usr = r->writable_usr;
     job->there = task != MAKE;
     if (task != REMOVE)
         r->n_ordered++;
@@ -78,7 +80,7 @@ static void submit(struct bh_rack *r, enum task task, char *name)
 
 static char *new_name(struct bh_rack *r)
 {
-    return bh_asprintf(BH_BOX_GONE "%llu", (unsigned long long)++r->serial);
+    return bh_asprintf(BH_BOX_GONE "%c%llu", r->writable_usr ? 'w' : 'p', (unsigned long long)++r->serial);
 }
 
 /* --- the rack --- */
@@ -93,10 +95,11 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
 }
 
 struct bh_rack *bh_rack_new(struct event_base *loop, struct bh_helper *helper, const char *run_dir,
-                            const struct bh_box_owner *owner)
+                            const struct bh_box_owner *owner, bool writable_usr)
 {
     struct bh_rack *r = bh_alloc(sizeof(*r));
     *r = (struct bh_rack){.run_dir = bh_strdup(run_dir), .owner = *owner, .loop = loop, .helper = helper};
+    r->writable_usr = writable_usr;
     bh_list_init(&r->link);
     r->idle = event_new(loop, -1, 0, on_idle, r);
     return r;
@@ -123,27 +126,26 @@ static char *oldest(struct bh_rack *r)
     return name;
 }
 
-static int rename_or_make(struct bh_rack *r, const char *key, bool writable_usr, struct bh_err **err)
+static int rename_or_make(struct bh_rack *r, const char *key, struct bh_err **err)
 {
-    BH_CLEANUP_FREE char *name = writable_usr ? NULL : oldest(r);
+    BH_CLEANUP_FREE char *name = oldest(r);
     if (name && bh_box_folder_rename(r->run_dir, name, key) == 0)
         return 0;
     if (name)
         submit(r, REMOVE, BH_TAKE(name)); /* somebody has the key, or the run's folder has gone */
-    return bh_box_folder_make(r->run_dir, key, &r->owner, writable_usr, err);
+    return bh_box_folder_make(r->run_dir, key, &r->owner, r->writable_usr, err);
 }
 
-int bh_rack_take(struct bh_rack *r, const char *key, bool writable_usr, struct bh_err **err)
+int bh_rack_take(struct bh_rack *r, const char *key, struct bh_err **err)
 {
-    int rc = rename_or_make(r, key, writable_usr, err);
+    int rc = rename_or_make(r, key, err);
     if (rc != 0)
         return rc;
     r->in_use++;
     r->taken++;
     if (r->idle)
         (void)event_del(r->idle);
-    if (!writable_usr)
-        order(r);
+    order(r);
     return 0;
 }
 
@@ -155,13 +157,13 @@ void bh_rack_forget(struct bh_rack *r)
         (void)event_add(r->idle, &soon);
 }
 
-int bh_rack_put(struct bh_rack *r, const char *key, bool writable_usr)
+int bh_rack_put(struct bh_rack *r, const char *key)
 {
     BH_CLEANUP_FREE char *name = new_name(r);
     if (bh_box_folder_rename(r->run_dir, key, name) < 0)
         return -1;
     bool enough = r->n_waiting + r->n_ordered >= BH_RACK_MAX;
-    submit(r, writable_usr || enough ? REMOVE : EMPTY, BH_TAKE(name));
+    submit(r, enough ? REMOVE : EMPTY, BH_TAKE(name));
     bh_rack_forget(r);
     return 0;
 }

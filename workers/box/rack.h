@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The folders of one run's boxes, made ahead and used again. Making and removing half a dozen directories is a quarter
- * of what a small box costs on a quiet disk, and on one that discards freed blocks at once it can be ten times the box.
- * So a folder whose box is gone is emptied on the helper thread and waits, and some are made before they are asked for;
- * a box gets one by a rename. Folders are taken in the order in which they came back.
+ * The folders of one run's boxes (of one kind: with a writable /usr or without), made ahead and used again. Making and
+ * removing half a dozen directories is a quarter of what a small box costs on a quiet disk, and on one that discards
+ * freed blocks at once it can be ten times the box. So a folder whose box is gone is emptied on the helper thread and
+ * waits, and some are made before they are asked for; a box gets one by a rename. Folders are taken in the order in
+ * which they came back.
  *
  * What waits has a name that begins with BH_BOX_GONE, which reclaim removes like a dead box. Two seconds after the last
  * box of the run nothing waits any more.
@@ -22,6 +23,7 @@ struct bh_rack {
     struct bh_list link; /* for its owner */
     char *run_dir;
     struct bh_box_owner owner;
+    bool writable_usr;
     struct event_base *loop;
     struct bh_helper *helper;
     struct event *idle;
@@ -32,11 +34,11 @@ struct bh_rack {
 };
 
 struct bh_rack *bh_rack_new(struct event_base *loop, struct bh_helper *helper, const char *run_dir,
-                            const struct bh_box_owner *owner);
+                            const struct bh_box_owner *owner, bool writable_usr);
 /* boxes/KEY for a box. EXISTS where there is one. */
-int bh_rack_take(struct bh_rack *r, const char *key, bool writable_usr, struct bh_err **err) BH_MUST_CHECK;
+int bh_rack_take(struct bh_rack *r, const char *key, struct bh_err **err) BH_MUST_CHECK;
 /* The folder of a dead box, which is to go: it has another name when this returns. -1 with errno: it is still there. */
-int bh_rack_put(struct bh_rack *r, const char *key, bool writable_usr);
+int bh_rack_put(struct bh_rack *r, const char *key);
 /* The folder was kept or has become a layer. */
 void bh_rack_forget(struct bh_rack *r);
 /* Removes what waits; blocks. The helper is gone by then. */

@@ -2,9 +2,12 @@
 /* Clearing up after a dead owner: what is ours goes, what is kept stays, and a number that is somebody else's now
  * lives. */
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -92,6 +95,70 @@ static void makes_and_removes_folders(void **state)
     T_ERR(bh_box_folder_make("/nonexistent/run", "k", &single, false, &err), BH_E_IO, "/nonexistent/run");
 }
 
+static void open_and(const char *run, const char *name, int (*fn)(int fd))
+{
+    BH_CLEANUP_FREE char *path = bh_path_join(run, name);
+    BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    T_TRUE(fd >= 0);
+    T_INT(fn(fd), 0);
+}
+
+static int spoil(int fd)
+{
+    return fchmod(fd, 0777) < 0 || fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 ? -1 : 0;
+}
+
+static int check_good(int fd)
+{
+    char names[256];
+    struct stat st;
+    return fstat(fd, &st) == 0 && (st.st_mode & 07777) == 0755 && flistxattr(fd, names, sizeof(names)) == 0 ? 0 : -1;
+}
+
+static bool flagged; /* not every file system has flags */
+
+static int flag(int fd)
+{
+    int flags;
+    if (ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0) {
+        flags |= FS_NODUMP_FL;
+        flagged = ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
+    }
+    return 0;
+}
+
+static void empties_a_folder_or_says_that_it_cannot(void **state)
+{
+    const char *run = *state;
+    T_OK(bh_box_folder_make(run, "k", &single, true, &err));
+    put(run, "boxes/k/upper/root/etc/f", "x");
+    put(run, "boxes/k/upper/usr/f", "x");
+    put(run, "boxes/k/work/root/work/incompat/volatile", "x");
+    put(run, "boxes/k/deliver/in/f", "x");
+    put(run, "boxes/k/pid", "1 2\n");
+    open_and(run, "boxes/k/upper/root", spoil);
+    T_INT(bh_box_folder_empty(run, "k", &single), 0);
+    open_and(run, "boxes/k/upper/root", check_good);
+    T_TRUE(!there(run, "boxes/k/upper/root/etc") && !there(run, "boxes/k/upper/usr/f"));
+    T_TRUE(!there(run, "boxes/k/work/root/work") && !there(run, "boxes/k/deliver/in"));
+    T_TRUE(there(run, "boxes/k/upper/opt") && there(run, "boxes/k/deliver"));
+    T_OK(bh_boxes_reclaim(run, NULL, 0, &err)); /* the emptied pid file means nobody */
+    T_TRUE(!there(run, "boxes/k"));
+    T_OK(bh_box_folder_make(run, "k", &single, false, &err));
+    open_and(run, "boxes/k/upper/root", flag); /* what an agent set on the root of its box */
+    T_INT(bh_box_folder_empty(run, "k", &single), flagged ? -1 : 0);
+    T_INT(bh_box_folder_empty(run, "none", &single), -1);
+    T_OK(bh_box_folder_make(run, "big", &single, false, &err));
+    for (int i = 0; i < 3000; i++) {
+        BH_CLEANUP_FREE char *name = bh_asprintf("%s/boxes/big/upper/root/%0200d", run, i);
+        T_INT(mknod(name, S_IFREG, 0), 0);
+    }
+    struct stat st;
+    BH_CLEANUP_FREE char *root = bh_path_join(run, "boxes/big/upper/root");
+    T_INT(stat(root, &st), 0);
+    T_INT(bh_box_folder_empty(run, "big", &single), st.st_size > 65536 ? -1 : 0); /* it would stay that large */
+}
+
 static void removes_boxes_but_the_kept(void **state)
 {
     const char *run = *state;
@@ -174,8 +241,13 @@ static void needs_a_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(makes_and_removes_folders),     TEST(removes_boxes_but_the_kept), TEST(ends_a_box_that_lives),
-        TEST(never_touches_a_reused_number), TEST(keeps_layers_in_use),        TEST(needs_a_run),
+        TEST(makes_and_removes_folders),
+        TEST(empties_a_folder_or_says_that_it_cannot),
+        TEST(removes_boxes_but_the_kept),
+        TEST(ends_a_box_that_lives),
+        TEST(never_touches_a_reused_number),
+        TEST(keeps_layers_in_use),
+        TEST(needs_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
