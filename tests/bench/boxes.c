@@ -52,11 +52,12 @@ static void add(struct series *s, double since)
     s->us[s->n++] = now_us() - since;
 }
 
-static void run_program(char *const *argv)
+static void run_program(const char *const *argv)
 {
     pid_t pid;
     int status;
-    if (posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ) != 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+    if (posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)(uintptr_t)argv, environ) != 0 ||
+        waitpid(pid, &status, 0) != pid || status != 0) {
         fprintf(stderr, "cannot run %s\n", argv[0]);
         exit(1);
     }
@@ -103,8 +104,8 @@ static void one_box(struct kit *k, const struct kit_how *how, const char *progra
 static void measure(struct kit *k, const struct kit_how *how, const char *program, size_t n, struct measured *m)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    char *bwrap[] = {"bwrap", "--unshare-all", "--ro-bind", "/", "/", (char *)(uintptr_t)program, NULL};
-    char *plain[] = {(char *)(uintptr_t)program, NULL};
+    const char *bwrap[] = {"bwrap", "--unshare-all", "--ro-bind", "/", "/", program, NULL};
+    const char *plain[] = {program, NULL};
     for (size_t i = 0; i < n; i += TURN) {
         for (size_t t = 0; t < TURN; t++)
             one_box(k, how, program, null, m);
