@@ -67,9 +67,11 @@ int bh_attempt_state_parse(const char *text); /* -1 where unknown */
  *   ENDED          instance, epoch, state (one of the four ends), reason, phase. `cancelled` that nobody asked for
  *                  counts as lost
  *   FROZEN         box, layer: as in the effect
- *   FREEZE_FAILED  box, layer (may be ""), reason: the box is gone. With a reason the run fails by it (what agents left
- * there is lost); without one the box had been lost before, and the run goes on from its last layer CANCEL somebody
- * asked: nothing starts, live executions are killed. Idempotent DEADLINE       the run's deadline has passed
+ *   FREEZE_FAILED  box, layer (may be ""), reason: the box is gone. With a reason the run fails by it, for what agents
+ *                  left there is lost; without one the box had been lost before, and the run goes on from its newest
+ *                  layer
+ *   CANCEL         somebody asked: nothing starts, live executions are killed. Idempotent
+ *   DEADLINE       the run's deadline has passed
  */
 enum bh_event_kind {
 #define BH_EVENT(name, text, handler, statuses) BH_EV_##name,
