@@ -25,7 +25,8 @@ struct bh_box_spec {
 };
 
 /* A file that must lie in the box before a command runs; bytes come from boxes/KEY/deliver/NAME, where the worker
- * linked them. */
+ * linked them. Everything below deliver/ must be readable by all (files 0444, folders 0755): root of a box has no
+ * capability to read what only the agent may. */
 struct bh_box_copy {
     const char *from; /* relative to the deliver folder of the box */
     const char *to;   /* relative to /workspace; parents are made; a symlink in the way is replaced, not followed */
@@ -73,8 +74,9 @@ typedef void (*bh_box_opened_fn)(void *arg, int fd, int error);
 typedef void (*bh_box_done_fn)(void *arg, int code, const struct bh_err *err);
 
 struct bh_box_ops {
-    const char *name;                  /* "ns" */
-    void (*close)(struct bh_boxes *b); /* destroys what is left, blocks until it is gone */
+    const char *name; /* "ns" */
+    /* Destroys what is left, blocks until it is gone. Callbacks that are still owed are called before it returns. */
+    void (*close)(struct bh_boxes *b);
     void (*create)(struct bh_boxes *b, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,
                    void (*on_lost)(void *arg));
     struct bh_exec *(*exec)(struct bh_box *box, const struct bh_exec_spec *spec, bh_exec_done_fn fn, void *arg);
@@ -96,7 +98,11 @@ struct bh_box_ops {
     /* Ends the (quiet) box and turns its upper into run_dir/layers/LAYER, durable on success; the box is gone
      * afterwards either way. */
     void (*freeze)(struct bh_box *box, const char *layer, bh_box_done_fn fn, void *arg);
-    /* Ends the box, whatever runs in it. keep: its folder (upper) stays, else it is removed. */
+    /*
+     * Ends the box, whatever runs in it (open execs end with BOX_LOST before fn). keep: its folder (upper) stays, else
+     * it has gone from boxes/KEY when fn is called; what it held may be removed a little later. A lost box, too, is
+     * destroyed by its owner.
+     */
     void (*destroy)(struct bh_box *box, bool keep, bh_box_done_fn fn, void *arg);
 };
 
