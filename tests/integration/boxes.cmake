@@ -12,6 +12,10 @@ foreach(topic exec isolation files life)
                    ARGS ${mode} $<TARGET_FILE:test_boxes_${topic}> LABEL integration TIMEOUT 120)
   endforeach()
 endforeach()
+foreach(mode root-submounts user-submounts)
+  bh_script_test(boxes.isolation.${mode} SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/boxes/in_mode.sh
+                 ARGS ${mode} $<TARGET_FILE:test_boxes_isolation> LABEL integration TIMEOUT 120)
+endforeach()
 
 # The benchmark's program (tests/bench/boxes builds its own from a release); here so that it keeps compiling.
 add_executable(bench_boxes ${PROJECT_SOURCE_DIR}/tests/bench/boxes.c)

@@ -142,18 +142,33 @@ static int add_overlay(struct bh_launcher *l, struct order *o, const struct bh_h
     return 0;
 }
 
-/*
- * An overlay also where nothing is changed: a plain bind would share more than bytes with the host. Through it a box
- * could talk to daemons that listen on sockets below /usr or /opt, watch what the host runs there (inotify), and signal
- * other boxes by locks and leases.
- */
+static bool some_layer_has(const struct order *o, const char *tree)
+{
+    for (uint32_t i = 0; i < o->msg->n_layers; i++) {
+        char path[256];
+        struct stat st;
+        (void)snprintf(path, sizeof(path), "%s/%s", o->layers[i], tree);
+        if (fstatat(o->layers_dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+            return true;
+    }
+    return false;
+}
+
+/* As it is shown to all boxes (tree.c). */
+static int add_shown(struct bh_launcher *l, struct order *o, const struct bh_host_tree *t, struct bh_fail *fail)
+{
+    char path[32];
+    (void)snprintf(path, sizeof(path), "%s%s", t->shown ? "shown/" : "", t->name);
+    return add_tree_mount(o, clone_tree(l, path, true, false), BH_MOUNT_BIND, t->name, fail);
+}
+
 static int add_trees(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
 {
     for (size_t i = 0; i < l->n_trees; i++) {
         const struct bh_host_tree *t = &l->trees[i];
+        bool changed = o->msg->flags & BH_CREATE_WRITABLE_USR || some_layer_has(o, t->name);
         bool can = t->may_overlay && (t->n_submounts == 0 || l->mode == BH_IDS_RANGE);
-        int rc = can ? add_overlay(l, o, t, fail)
-                     : add_tree_mount(o, clone_tree(l, t->name, true, false), BH_MOUNT_BIND, t->name, fail);
+        int rc = changed && can ? add_overlay(l, o, t, fail) : add_shown(l, o, t, fail);
         if (rc < 0)
             return -1;
     }

@@ -22,7 +22,8 @@ struct bh_shell {
 
 /* A directory of the host that boxes see. */
 struct bh_host_tree {
-    const char *name;                  /* "usr" */
+    const char *name;                  /* "usr": at /usr of our root as it is, for overlays of a box's own */
+    bool shown;                        /* at /shown/usr through an overlay: what boxes see that change nothing */
     bool may_overlay;                  /* where /usr is asked for writable */
     char *submounts[BH_SUBMOUNTS_MAX]; /* mounts of the host below it, relative to "/" */
     size_t n_submounts;

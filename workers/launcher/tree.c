@@ -207,6 +207,47 @@ static int make_stage(struct bh_launcher *l)
     return bh_mount_restrict(fd, MOUNT_ATTR_RDONLY, false) < 0 ? bh_fail(&l->fail, errno, "seal the stage") : 0;
 }
 
+static int show_submount(const char *path)
+{
+    char place[512];
+    (void)snprintf(place, sizeof(place), "shown/%s", path);
+    BH_CLEANUP_FD int fd = bh_mount_clone(AT_FDCWD, path, true);
+    return fd < 0 ? -1 : move_mount(fd, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/*
+ * A bind shares more than bytes: through it a box could talk to daemons of the host that listen on sockets or FIFOs
+ * below /usr or /opt, lock its files and watch what it runs. An overlay of lower directories alone has inodes of its
+ * own. One serves all boxes of this launcher: what it costs once it would cost each of them, and what is left is a lock
+ * or a watch between boxes. The kernel makes none over mounts that came from another user namespace (locked ones below
+ * /usr); such a tree stays a bind.
+ */
+static int show_tree(struct bh_launcher *l, struct bh_host_tree *t)
+{
+    char at[32], options[64];
+    (void)snprintf(at, sizeof(at), "shown/%s", t->name);
+    (void)snprintf(options, sizeof(options), "lowerdir=%s:stage/empty", t->name);
+    if (mkdir(at, 0755) < 0)
+        return bh_fail(&l->fail, errno, "make /%s", at);
+    t->shown = bh_mount_overlay(at, options, true) == 0;
+    for (size_t i = 0; t->shown && i < t->n_submounts; i++) {
+        if (show_submount(t->submounts[i]) < 0)
+            return bh_fail(&l->fail, errno, "attach /shown/%s", t->submounts[i]);
+    }
+    return 0;
+}
+
+static int show_trees(struct bh_launcher *l)
+{
+    if (mkdir("shown", 0755) < 0)
+        return bh_fail(&l->fail, errno, "make /shown");
+    for (size_t i = 0; i < l->n_trees; i++) {
+        if (show_tree(l, &l->trees[i]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int fill_root(struct bh_launcher *l, const struct parts *p)
 {
     if (put(p->home, "home", true) < 0 || put(p->proc, "proc", true) < 0)
@@ -215,7 +256,7 @@ static int fill_root(struct bh_launcher *l, const struct parts *p)
         if (put(p->trees[i], l->trees[i].name, true) < 0)
             return bh_fail(&l->fail, errno, "attach /%s", l->trees[i].name);
     }
-    return make_stage(l) < 0 ? -1 : make_devices(l, p);
+    return make_stage(l) < 0 || show_trees(l) < 0 ? -1 : make_devices(l, p);
 }
 
 /* It is mounted over the state directory for the moment: a directory that is sure to be there and ours. */

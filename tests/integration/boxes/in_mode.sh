@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # in_mode.sh MODE PROGRAM: runs a test program of boxes as root, as an ordinary user, or as root of a user namespace, with its own
-# copy of the programs where everybody can reach them. Exit 77 is a skip.
+# copy of the programs where everybody can reach them; root-submounts and user-submounts: on a host with mounts below /opt. Exit 77
+# is a skip.
 set -u
 mode=$1 program=$2
 
@@ -24,8 +25,19 @@ chmod -R a+rX "$work"
 export BH_BIN=$work TMPDIR=$work/tmp BH_MODE=$mode
 nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 [ "$(id -u)" -eq 0 ] || nobody=()
-[ "$(id -u)" -ne 0 ] || [ "$mode" = root ] || chown 65534:65534 "$work/tmp"
+[ "$(id -u)" -ne 0 ] || [ "${mode%-submounts}" = root ] || chown 65534:65534 "$work/tmp"
 case "$mode" in
+  *-submounts)
+    [ "$(id -u)" -eq 0 ] || skip root "needs root"
+    unshare -m true 2>/dev/null || skip mount "unshare -m does not work"
+    [ "$mode" = root-submounts ] && nobody=()
+    BH_SUBMOUNTS=1 BH_MODE=${mode%-submounts} unshare -m bash -ec 'mount -t tmpfs opt /opt
+      mkdir /opt/sub /opt/plain
+      echo top > /opt/plain/f
+      mount -t tmpfs sub /opt/sub
+      echo below > /opt/sub/f
+      exec "$@"' - "${nobody[@]}" "$work/$(basename "$program")"
+    ;;
   root)
     [ "$(id -u)" -eq 0 ] || skip root "needs root"
     "$work/$(basename "$program")"

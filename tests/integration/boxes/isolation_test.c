@@ -98,12 +98,15 @@ static void usr_is_writable_where_asked(void **state)
     struct kit_box b;
     struct stat st;
     (void)state;
+    const char *mode = getenv("BH_MODE");
+    bool is_root = mode && strcmp(mode, "root") == 0;
+    if (getenv("BH_SUBMOUNTS") && !is_root)
+        return; /* an ordinary user cannot have an overlay over mounts: /opt stays read-only there */
     T_INT(kit_create(&kit, &b, &(struct kit_how){.writable_usr = true}), 0);
     check_in(&b, true, "touch /usr/bulkhead-test && mkdir /opt/bulkhead-test && echo ok", "ok\n");
     check_in(&b, false, "ls -d /usr/bulkhead-test /opt/bulkhead-test /usr/bin/env",
              "/opt/bulkhead-test\n/usr/bin/env\n/usr/bulkhead-test\n");
-    const char *mode = getenv("BH_MODE");
-    if (mode && strcmp(mode, "root") == 0) /* ids of the host can be mapped: its files are root's in the box */
+    if (is_root) /* ids of the host can be mapped: its files are root's in the box */
         check_in(
             &b, true,
             "stat -c %u /usr/bin/env; rm /usr/bin/env && echo x > /usr/local/bin/x && chmod 700 /usr/bin/id && echo ok",
@@ -111,6 +114,20 @@ static void usr_is_writable_where_asked(void **state)
     T_INT(kit_destroy(&b, false), 0);
     T_TRUE(lstat("/usr/bulkhead-test", &st) < 0 && lstat("/opt/bulkhead-test", &st) < 0);
     T_TRUE(lstat("/usr/bin/env", &st) == 0);
+}
+
+/* A host that has mounts below an allowed directory (in_mode.sh makes some). */
+static void mounts_of_the_host_below_opt_are_seen(void **state)
+{
+    struct kit_box b;
+    (void)state;
+    if (!getenv("BH_SUBMOUNTS"))
+        return;
+    check_out("cat /opt/plain/f /opt/sub/f", "top\nbelow\n");
+    must_fail("touch /opt/x || touch /opt/sub/x || touch /opt/plain/x");
+    T_INT(kit_create(&kit, &b, &(struct kit_how){.writable_usr = true}), 0);
+    check_in(&b, true, "cat /opt/plain/f /opt/sub/f; touch /usr/x && echo writable", "top\nbelow\nwritable\n");
+    T_INT(kit_destroy(&b, false), 0);
 }
 
 static void mounts_and_namespaces_are_out_of_reach(void **state)
@@ -212,6 +229,7 @@ int main(void)
         TEST(host_is_not_there),
         TEST(usr_is_read_only),
         TEST(usr_is_writable_where_asked),
+        TEST(mounts_of_the_host_below_opt_are_seen),
         TEST(mounts_and_namespaces_are_out_of_reach),
         TEST(init_is_out_of_reach),
         TEST(devices_are_few_and_work),
