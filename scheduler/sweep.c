@@ -34,12 +34,19 @@ void bh_sweep_unrecorded_run(const struct bh_home *home, const char *run)
 
 #define ORPHAN_AGE_US (INT64_C(60) * 1000000)
 
+/*
+ * Who owns an orphan is asked by its lock; only a folder that has no file to lock yet may be about to get one, and is
+ * left alone while it is young.
+ */
 static bool is_orphan(int runs, const char *name)
 {
     struct stat st;
+    BH_CLEANUP_FREE char *owner = bh_asprintf("%s/owner", name);
     BH_CLEANUP_FREE char *head = bh_asprintf("%s/head", name);
     if (!bh_run_id_valid(name) || faccessat(runs, head, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
         return false;
+    if (faccessat(runs, owner, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return true;
     return fstatat(runs, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
            bh_wall_now().us - (int64_t)st.st_mtime * 1000000 > ORPHAN_AGE_US;
 }

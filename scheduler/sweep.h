@@ -9,8 +9,8 @@
  * box stands on them. */
 void bh_sweep_ended_run(const struct bh_home *home, const char *run, bool succeeded);
 /*
- * Folders of runs that a process began to make and died before it had recorded them: they hold no head mark, nobody
- * owns them, and they are older than a minute. Cheap where there are none; another process at the same work is no harm.
+ * Folders of runs that a process began to make and died before it had recorded them: they hold no head mark and nobody
+ * owns them. Cheap where there are none; another process at the same work is no harm.
  */
 void bh_sweep_orphans(const struct bh_home *home);
 /* The run was never recorded in the store: its folder goes. */

@@ -65,6 +65,7 @@ for agent in run["agents"]:
   [ -z "$problem" ] || not_ok "round $round" "run $run: $problem"
 done
 check "$rounds rounds with $kills kills ($unborn before the run existed) ended well" test "$bad" -eq 0
+expect 0 'one more run, which sweeps what never became one' bulkhead run examples/package-audit/pipeline.yaml --source status=/var/lib/dpkg/status -q
 check 'no process is left' wait_for_none
 same 'no mount is left' "$(sed 's/^[0-9]* [0-9]* //' /proc/self/mountinfo)" "$mounts_before"
 same 'no socket or temporary file is left' "$(find home -type s -o -name '*.tmp' -o -path '*/tmp/*' | head -n 5)" ''

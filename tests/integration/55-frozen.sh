@@ -10,6 +10,7 @@ wait_for_line() { # run agent line: waits until the agent has printed the line
 }
 
 kill_when() { # agent line: starts p.yaml, kills bulkhead when the agent has printed the line; $run
+  : > run.err # or the run before is taken for this one
   "$work/bin/bulkhead" run p.yaml > run.out 2> run.err &
   local pid=$!
   run=

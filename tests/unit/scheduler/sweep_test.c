@@ -67,7 +67,11 @@ static void orphans_go_and_nothing_else(void **state)
     BH_CLEANUP_FREE char *owned_dir = bh_home_run_path(&f->home, owned.s, NULL);
     struct timespec old[2] = {{.tv_sec = time(NULL) - 3600}, {.tv_sec = time(NULL) - 3600}};
     T_INT(utimensat(AT_FDCWD, owned_dir, old, 0), 0);
+    int gone = -1;
+    T_OK(bh_home_own_run(&f->home, dead.s, 0, &gone, &err));
+    close(gone); /* its process died young */
     bh_sweep_orphans(&f->home);
+    T_TRUE(!is_there(f, dead, NULL));
     T_TRUE(!is_there(f, orphan, NULL));
     T_TRUE(is_there(f, young, "tmp"));
     T_TRUE(is_there(f, recorded, "tmp"));
