@@ -59,7 +59,7 @@ static void orphans_go_and_nothing_else(void **state)
 {
     struct fixture *f = *state;
     struct bh_run_id orphan = make_run(f, false, 3600), young = make_run(f, false, 5),
-                     recorded = make_run(f, true, 3600), owned = make_run(f, false, 3600);
+                     recorded = make_run(f, true, 3600), owned = make_run(f, false, 3600), dead = make_run(f, false, 5);
     BH_CLEANUP_FD int lock = -1;
     BH_CLEANUP_FREE char *stranger = bh_home_path(&f->home, "runs/not-a-run");
     T_OK(bh_mkdir_p(stranger, 0700, &err));
