@@ -12,7 +12,7 @@ foreach(topic exec isolation files life)
                    ARGS ${mode} $<TARGET_FILE:test_boxes_${topic}> LABEL integration TIMEOUT 120)
   endforeach()
 endforeach()
-foreach(mode root-submounts user-submounts)
+foreach(mode root-submounts user-submounts userns-root)
   bh_script_test(boxes.isolation.${mode} SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/boxes/in_mode.sh
                  ARGS ${mode} $<TARGET_FILE:test_boxes_isolation> LABEL integration TIMEOUT 120)
 endforeach()
