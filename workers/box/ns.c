@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "workers/box/launcher_client.h"
 #include "workers/box/ns_priv.h"
 #include "workers/rootfs/skeleton.h"
@@ -52,7 +53,8 @@ static void launcher_gone(struct ns *ns)
 static struct bh_err *why_not(const struct bh_box *box, const struct bh_msg_created *msg)
 {
     struct bh_err *why = NULL;
-    bool full = msg->error == ENOSPC || msg->error == EDQUOT;
+    /* The kernel answers ENOSPC also where a limit of namespaces is reached. */
+    bool full = (msg->error == ENOSPC && !bh_starts_with(msg->step, "clone")) || msg->error == EDQUOT;
     (void)bh_err_set(&why, full ? BH_E_IO : BH_E_HOST, msg->error, "cannot make box '%s': cannot %s", box->key,
                      msg->step);
     return why;

@@ -102,8 +102,8 @@ static void be_an_init(const char *role, int sock)
 static void make_box(int sock, const struct bh_msg_create *msg, const char *key, int control)
 {
     struct bh_msg_created created = {.kind = BH_MSG_CREATED, .id = msg->id};
-    if (strcmp(key, "refused") == 0) {
-        created.error = EPERM;
+    if (strcmp(key, "refused") == 0 || strcmp(key, "no-more") == 0) {
+        created.error = strcmp(key, "refused") == 0 ? EPERM : ENOSPC;
         bh_step_set(created.step, "clone into new namespaces");
         send_bytes(sock, &created, sizeof(created), NULL, 0);
         return;
@@ -339,6 +339,7 @@ static void errors_of_create_are_worded(void **state)
     T_TRUE(strstr(r.message, "'refused'") && strstr(r.message, "cannot clone into new namespaces") &&
            strstr(r.message, "not permitted"));
     T_TRUE(!there("boxes/refused"));
+    T_INT(create("no-more"), -BH_E_HOST); /* a limit of namespaces, not a full disk */
     T_INT(create("fails"), -BH_E_DISK_FULL);
     T_TRUE(strstr(r.message, "mount overlay root"));
     T_TRUE(!there("boxes/fails"));
