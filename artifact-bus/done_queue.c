@@ -30,28 +30,51 @@ void bh_done_queue_fini(struct bh_done_queue *q)
     pthread_mutex_destroy(&q->lock);
 }
 
-void bh_done_queue_push(struct bh_done_queue *q, struct bh_list *item)
+void bh_done_queue_push(struct bh_done_queue *q, struct bh_done_item *item)
 {
     uint64_t one = 1;
     pthread_mutex_lock(&q->lock);
     bool first = bh_list_empty(&q->items);
-    bh_list_append(&q->items, item);
+    bh_list_append(&q->items, &item->link);
     if (first)
         BH_ASSERT(write(q->fd, &one, sizeof(one)) == sizeof(one));
     pthread_mutex_unlock(&q->lock);
 }
 
-struct bh_list *bh_done_queue_pop(struct bh_done_queue *q)
+static void unlink_item(struct bh_done_queue *q, struct bh_list *link)
 {
     uint64_t count;
-    struct bh_list *item = NULL;
+    bh_list_remove(link);
+    if (bh_list_empty(&q->items))
+        BH_ASSERT(read(q->fd, &count, sizeof(count)) == sizeof(count));
+}
+
+void bh_done_queue_remove(struct bh_done_queue *q, struct bh_done_item *item)
+{
+    pthread_mutex_lock(&q->lock);
+    if (!bh_list_empty(&item->link)) /* a link in no list points to itself */
+        unlink_item(q, &item->link);
+    pthread_mutex_unlock(&q->lock);
+}
+
+static struct bh_done_item *pop(struct bh_done_queue *q)
+{
+    struct bh_done_item *item = NULL;
     pthread_mutex_lock(&q->lock);
     if (!bh_list_empty(&q->items)) {
-        item = q->items.next;
-        bh_list_remove(item);
-        if (bh_list_empty(&q->items))
-            BH_ASSERT(read(q->fd, &count, sizeof(count)) == sizeof(count));
+        item = BH_CONTAINER(q->items.next, struct bh_done_item, link);
+        unlink_item(q, &item->link);
     }
     pthread_mutex_unlock(&q->lock);
     return item;
+}
+
+struct bh_done_item *bh_done_queue_next(struct bh_done_queue *q)
+{
+    for (;;) {
+        struct bh_done_item *item = pop(q);
+        if (!item || !item->run)
+            return item;
+        item->run(item); /* which may free the item */
+    }
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests and replies between worker and engine. Both ends are read through one pollable descriptor by the thread that
- * owns all state; the library's own threads only queue and write an eventfd. The only user of nng. Nothing may fork
- * after the first call here.
+ * Requests and replies between worker and engine. Each end is read through one pollable descriptor and driven by the
+ * thread that owns all state: connecting, deadlines and replies go on while it calls bh_bus_*_next whenever the
+ * descriptor is readable. The library's own threads only queue and write an eventfd. Nothing may fork after the first
+ * call here (transport.c, the only user of nng, says why).
  *
- * At most once: the library never resends. Retry and de-duplication are the callers' (instance, epoch).
+ * At most once: nothing is ever sent again. Retry and de-duplication are the callers' (instance, epoch).
  */
 #pragma once
 
@@ -25,12 +26,12 @@ int bh_bus_server_new(const char *url, struct bh_bus_server **ret, struct bh_err
 void bh_bus_server_free(struct bh_bus_server *s);
 int bh_bus_server_fd(const struct bh_bus_server *s); /* readable while a request waits */
 
-struct bh_bus_request; /* keeps its REP context until it is answered: parking one is how a long poll waits */
+struct bh_bus_request; /* open until it is answered: keeping one is how a long poll waits */
 /* The next decoded request, or NULL. Bodies that do not decode are answered with an error and never seen here. Does not
  * block. */
 struct bh_bus_request *bh_bus_server_next(struct bh_bus_server *s);
 const struct bh_val *bh_bus_request_body(const struct bh_bus_request *r);
-uint32_t bh_bus_request_peer(const struct bh_bus_request *r); /* the pipe it came over */
+uint32_t bh_bus_request_peer(const struct bh_bus_request *r); /* the connection it came over; never used again */
 /* Answers and frees the request; takes body. One that cannot be encoded is answered with an error. Does not block. */
 void bh_bus_reply(struct bh_bus_request *r, struct bh_val *body);
 void bh_bus_request_drop(struct bh_bus_request *r); /* frees it without an answer */

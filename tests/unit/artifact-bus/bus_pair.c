@@ -28,6 +28,7 @@ void bus_pair_close(struct bus_pair *p)
 {
     bh_bus_client_free(p->client);
     bh_bus_server_free(p->server);
+    bus_pair_forget(p);
     bh_free(p->url);
     t_tmpdir_free(p->dir);
     *p = (struct bus_pair){0};
@@ -54,6 +55,69 @@ struct bh_bus_request *bus_next_request(struct bh_bus_server *s)
             return r;
         wait_readable(bh_bus_server_fd(s), "request");
     }
+}
+
+static void drive(struct bus_pair *p)
+{
+    struct bh_bus_answer a;
+    for (struct bh_bus_request *r; p->server && (r = bh_bus_server_next(p->server)) != NULL;)
+        *BH_PUSH(p->requests, p->n_requests, p->requests_cap) = r;
+    while (p->client && bh_bus_client_next(p->client, &a))
+        *BH_PUSH(p->answers, p->n_answers, p->answers_cap) = a;
+}
+
+static void wait_for_either(const struct bus_pair *p, const char *what)
+{
+    struct pollfd pfds[2] = {{.fd = p->server ? bh_bus_server_fd(p->server) : -1, .events = POLLIN},
+                             {.fd = p->client ? bh_bus_client_fd(p->client) : -1, .events = POLLIN}};
+    if (poll(pfds, 2, PAIR_PATIENCE_MS) < 1)
+        fail_msg("no %s came", what);
+}
+
+struct bh_bus_request *bus_pair_request(struct bus_pair *p)
+{
+    for (drive(p); p->n_requests == 0; drive(p))
+        wait_for_either(p, "request");
+    struct bh_bus_request *r = p->requests[0];
+    memmove(p->requests, p->requests + 1, --p->n_requests * sizeof(struct bh_bus_request *));
+    return r;
+}
+
+struct bh_bus_answer bus_pair_answer(struct bus_pair *p)
+{
+    for (drive(p); p->n_answers == 0; drive(p))
+        wait_for_either(p, "answer");
+    struct bh_bus_answer a = p->answers[0];
+    memmove(p->answers, p->answers + 1, --p->n_answers * sizeof(a));
+    return a;
+}
+
+void bus_pair_insist(struct bus_pair *p)
+{
+    for (int tries = 0; tries < 20; tries++) {
+        bus_call_n(p->client, 1, PAIR_LONG_NS);
+        for (drive(p); p->n_answers == 0; drive(p)) {
+            while (p->n_requests > 0)
+                bh_bus_reply(p->requests[--p->n_requests], bus_n(2));
+            wait_for_either(p, "answer");
+        }
+        struct bh_bus_answer a = bus_pair_answer(p);
+        bh_val_free(a.body);
+        if (a.code == 0)
+            return;
+    }
+    fail_msg("20 calls were not answered");
+}
+
+void bus_pair_forget(struct bus_pair *p)
+{
+    for (size_t i = 0; i < p->n_answers; i++)
+        bh_val_free(p->answers[i].body);
+    bh_free(p->answers);
+    bh_free(p->requests); /* they went with their server */
+    p->answers = NULL;
+    p->requests = NULL;
+    p->n_answers = p->answers_cap = p->n_requests = p->requests_cap = 0;
 }
 
 struct bh_bus_answer bus_next_answer(struct bh_bus_client *c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bus against peers that do not keep to it: a plain socket that speaks just enough of the SP protocol over unix
- * sockets to send what our client never would.
+ * The bus against peers that do not keep to it: plain sockets that send what our client never would, or answer as our
+ * server never would.
  */
 #include <endian.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include "base/val.h"
 #include "tests/unit/artifact-bus/bus_pair.h"
 
-enum { SP_REQ = 0x30, HELLO = 8 };
+enum { HEAD = 12 };
 
 static int setup(void **state)
 {
@@ -56,55 +56,47 @@ static int raw_socket(const struct bus_pair *p)
     return fd;
 }
 
-static int raw_connect(const struct bus_pair *p)
+/* A frame that claims `claimed` bytes and has `len`. */
+static void raw_send(int fd, uint32_t claimed, const void *data, size_t len)
 {
-    const char hello[HELLO] = {0, 'S', 'P', 0, 0, SP_REQ, 0, 0};
-    char theirs[HELLO];
-    int fd = raw_socket(p);
-    T_INT(bh_write_all(fd, hello, sizeof(hello)), 0);
-    read_full(fd, theirs, sizeof(theirs));
-    assert_memory_equal(theirs, "\0SP", 3);
-    return fd;
-}
-
-static void raw_send(int fd, uint64_t claimed, const void *data, size_t len)
-{
-    struct bh_buf out = BH_BUF_INIT;
-    uint64_t size = htobe64(claimed);
-    uint32_t id = htobe32(0x80000001u);
-    bh_buf_addc(&out, 1);
+    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+    uint32_t size = htobe32(claimed);
     bh_buf_add(&out, &size, sizeof(size));
-    bh_buf_add(&out, &id, sizeof(id));
+    bh_buf_add(&out, "\0\0\0\0\0\0\0\x07", 8);
     bh_buf_add(&out, data, len);
     T_INT(bh_write_all(fd, out.data, out.len), 0);
-    bh_buf_fini(&out);
 }
 
-/* The reply's bytes without its header. The server is driven meanwhile by whoever is at the other end of `s`. */
+/* Waits for `fd` while the server, which must see no request, is driven. */
+static void wait_driving(struct bh_bus_server *s, int fd)
+{
+    struct pollfd pfds[2] = {{.fd = fd, .events = POLLIN}, {.fd = bh_bus_server_fd(s), .events = POLLIN}};
+    while (!pfds[0].revents) {
+        if (poll(pfds, 2, PAIR_PATIENCE_MS) < 1)
+            fail_msg("nothing came");
+        assert_null(bh_bus_server_next(s));
+    }
+}
+
 static void raw_reply(struct bh_bus_server *s, int fd, struct bh_buf *out)
 {
-    unsigned char head[9];
-    uint64_t size;
-    struct pollfd pfds[2] = {{.fd = fd, .events = POLLIN}, {.fd = bh_bus_server_fd(s), .events = POLLIN}};
-    while (!(pfds[0].revents & POLLIN)) {
-        if (poll(pfds, 2, PAIR_PATIENCE_MS) < 1)
-            fail_msg("no reply came");
-        assert_null(bh_bus_server_next(s)); /* what does not decode is never seen */
-    }
+    unsigned char head[HEAD];
+    uint32_t size;
+    wait_driving(s, fd);
     read_full(fd, head, sizeof(head));
-    memcpy(&size, head + 1, sizeof(size));
-    size = be64toh(size);
-    assert_in_range(size, 5, 10000);
+    assert_memory_equal(head + 4, "\0\0\0\0\0\0\0\x07", 8);
+    memcpy(&size, head, sizeof(size));
+    size = be32toh(size);
+    assert_in_range(size, 1, 10000);
     read_full(fd, bh_buf_reserve(out, size), size);
     out->len += size;
-    bh_buf_consume(out, 4); /* the request id */
 }
 
 static void echo_once(struct bus_pair *p)
 {
     bus_call_n(p->client, 1, PAIR_LONG_NS);
-    bh_bus_reply(bus_next_request(p->server), bus_n(2));
-    struct bh_bus_answer a = bus_next_answer(p->client);
+    bh_bus_reply(bus_pair_request(p), bus_n(2));
+    struct bh_bus_answer a = bus_pair_answer(p);
     T_INT(a.code, 0);
     bh_val_free(a.body);
 }
@@ -130,11 +122,11 @@ static const struct {
 static void test_undecodable_is_answered(void **state)
 {
     struct bus_pair *p = *state;
-    BH_CLEANUP_FD int fd = raw_connect(p);
+    BH_CLEANUP_FD int fd = raw_socket(p);
     for (size_t i = 0; i < BH_ARRAY_LEN(bad); i++) {
         BH_CLEANUP_BUF struct bh_buf reply = BH_BUF_INIT;
         struct bh_val *body = NULL;
-        raw_send(fd, 4 + bad[i].len, bad[i].data, bad[i].len);
+        raw_send(fd, (uint32_t)bad[i].len, bad[i].data, bad[i].len);
         raw_reply(p->server, fd, &reply);
         T_ERR(bh_wire_decode(reply.data, reply.len, &body, &err), BH_E_PROTOCOL, bad[i].part);
     }
@@ -145,35 +137,112 @@ static void test_undecodable_is_answered(void **state)
 static void test_oversize_closes_the_connection(void **state)
 {
     struct bus_pair *p = *state;
-    static const uint64_t claims[] = {BH_WIRE_MAX_CONTROL + 1024, UINT64_C(1) << 40, UINT64_MAX};
+    static const uint32_t claims[] = {BH_WIRE_MAX_CONTROL + 1, 0x80000000u, UINT32_MAX};
     for (size_t i = 0; i < BH_ARRAY_LEN(claims); i++) {
-        BH_CLEANUP_FD int fd = raw_connect(p);
-        struct pollfd pfd = {.fd = fd, .events = POLLIN};
+        BH_CLEANUP_FD int fd = raw_socket(p);
         char byte;
         raw_send(fd, claims[i], "x", 1);
-        T_INT(poll(&pfd, 1, PAIR_PATIENCE_MS), 1);
+        wait_driving(p->server, fd);
         assert_true(read(fd, &byte, 1) <= 0);
         echo_once(p);
     }
 }
 
-/* They are greeted, say something that is not SP, or nothing, and go. */
+/* Memory grows with the bytes that have come, not with what was claimed. */
+static void test_largest_claim_costs_nothing(void **state)
+{
+    struct bus_pair *p = *state;
+    int fds[64];
+    for (size_t i = 0; i < BH_ARRAY_LEN(fds); i++) {
+        fds[i] = raw_socket(p);
+        raw_send(fds[i], BH_WIRE_MAX_CONTROL, "x", 1);
+    }
+    echo_once(p);
+    for (size_t i = 0; i < BH_ARRAY_LEN(fds); i++)
+        close(fds[i]);
+    echo_once(p);
+}
+
+/* They say something that is no frame, or nothing, and go, before or after they were accepted. */
 static void test_strangers(void **state)
 {
     struct bus_pair *p = *state;
     static const char *const lines[] = {"GET / HTTP/1.1\r\n\r\n", "", "\x01"};
-    for (size_t i = 0; i < BH_ARRAY_LEN(lines); i++) {
-        char theirs[HELLO];
+    for (size_t i = 0; i < 60; i++) {
+        const char *line = lines[i % BH_ARRAY_LEN(lines)];
         int fd = raw_socket(p);
-        read_full(fd, theirs, sizeof(theirs));
-        T_INT(bh_write_all(fd, lines[i], strlen(lines[i])), 0);
+        T_INT(bh_write_all(fd, line, strlen(line)), 0);
+        if (i % 2)
+            echo_once(p);
         close(fd);
-        echo_once(p);
     }
-    struct bh_bus_client *late;
-    T_OK(bh_bus_client_new(p->url, &late, &err)); /* and new connections are taken still */
+    echo_once(p);
     bh_bus_client_free(p->client);
-    p->client = late;
+    T_OK(bh_bus_client_new(p->url, &p->client, &err)); /* and new connections are taken still */
+    echo_once(p);
+}
+
+/* Clients that go as soon as they have come. */
+static void test_short_lives(void **state)
+{
+    struct bus_pair *p = *state;
+    for (int i = 0; i < 200; i++) {
+        struct bh_bus_client *c;
+        T_OK(bh_bus_client_new(p->url, &c, &err));
+        bus_call_n(c, 1, PAIR_LONG_NS);
+        bh_bus_client_free(c);
+    }
+    bus_call_n(p->client, 77, PAIR_LONG_NS);
+    for (;;) { /* some of theirs may have come through */
+        struct bh_bus_request *r = bus_pair_request(p);
+        bool mine = bus_n_of(bh_bus_request_body(r)) == 77;
+        bh_bus_reply(r, bus_n(0));
+        if (mine)
+            break;
+    }
+    struct bh_bus_answer a = bus_pair_answer(p);
+    T_INT(a.code, 0);
+    bh_val_free(a.body);
+}
+
+/* Takes what has come; each is the same request. */
+static int drop_requests(struct bh_bus_server *s)
+{
+    int n = 0;
+    for (struct bh_bus_request *r; (r = bh_bus_server_next(s)) != NULL; n++) {
+        T_INT(bh_val_get_int(bh_bus_request_body(r)), 42);
+        bh_bus_request_drop(r);
+    }
+    return n;
+}
+
+/* Frames that come in pieces, and several in one piece. */
+static void test_pieces(void **state)
+{
+    struct bus_pair *p = *state;
+    static const char body[] = "\x82\xa1v\x01\xa4"
+                               "body\x2a";
+    BH_CLEANUP_FD int fd = raw_socket(p);
+    BH_CLEANUP_BUF struct bh_buf stream = BH_BUF_INIT;
+    uint32_t size = htobe32(sizeof(body) - 1);
+    for (int i = 0; i < 50; i++) {
+        bh_buf_add(&stream, &size, sizeof(size));
+        bh_buf_add(&stream, "\0\0\0\0\0\0\0\x07", 8);
+        bh_buf_add(&stream, body, sizeof(body) - 1);
+    }
+    int seen = 0;
+    size_t half = stream.len / 2 / 5 * 5;
+    for (size_t i = 0; i < half; i += 5) {
+        T_INT(bh_write_all(fd, stream.data + i, 5), 0);
+        seen += drop_requests(p->server);
+    }
+    T_INT(bh_write_all(fd, stream.data + half, stream.len - half), 0);
+    struct pollfd pfd = {.fd = bh_bus_server_fd(p->server), .events = POLLIN};
+    while (seen < 50) {
+        T_INT(poll(&pfd, 1, PAIR_PATIENCE_MS), 1);
+        seen += drop_requests(p->server);
+    }
+    T_INT(seen, 50);
     echo_once(p);
 }
 
@@ -185,9 +254,9 @@ static void test_gone_before_the_answer(void **state)
                                   "body\x2a";
     struct bh_bus_request *open[20];
     for (int i = 0; i < 20; i++) {
-        int fd = raw_connect(p);
-        raw_send(fd, 4 + sizeof(request) - 1, request, sizeof(request) - 1);
-        open[i] = bus_next_request(p->server);
+        int fd = raw_socket(p);
+        raw_send(fd, sizeof(request) - 1, request, sizeof(request) - 1);
+        open[i] = bus_pair_request(p);
         T_INT(bh_val_get_int(bh_bus_request_body(open[i])), 42);
         close(fd);
     }
@@ -200,45 +269,139 @@ static void test_gone_before_the_answer(void **state)
 static void test_half_a_message(void **state)
 {
     struct bus_pair *p = *state;
-    BH_CLEANUP_FD int fd = raw_connect(p);
+    BH_CLEANUP_FD int fd = raw_socket(p);
     raw_send(fd, 1000, "begin", 5);
     echo_once(p);
 }
 
-/* A server that hangs up before it greets, as a dying one does, and then a good one at the same place. */
+/* --- servers that do not keep to it --- */
+
+struct raw_server {
+    char *url;
+    int listener, fd;
+    struct bh_bus_client *client;
+};
+
+static void raw_server_open(const struct bus_pair *p, struct raw_server *s)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    s->url = bus_url(BUS_IPC, p->dir);
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", s->url + strlen("ipc://"));
+    s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    T_INT(bind(s->listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    T_INT(listen(s->listener, 5), 0);
+    T_OK(bh_bus_client_new(s->url, &s->client, &err));
+}
+
+/* Waits for `fd` while the client, to which no answer may come, is driven. */
+static void wait_driving_client(struct raw_server *s, int fd)
+{
+    struct pollfd pfds[2] = {{.fd = fd, .events = POLLIN}, {.fd = bh_bus_client_fd(s->client), .events = POLLIN}};
+    while (!pfds[0].revents) {
+        struct bh_bus_answer a;
+        if (poll(pfds, 2, PAIR_PATIENCE_MS) < 1)
+            fail_msg("nothing came from the client");
+        assert_false(bh_bus_client_next(s->client, &a));
+    }
+}
+
+static int raw_accept(struct raw_server *s)
+{
+    wait_driving_client(s, s->listener);
+    return accept(s->listener, NULL, NULL);
+}
+
+static void raw_server_close(struct raw_server *s)
+{
+    bh_bus_client_free(s->client);
+    close(s->listener);
+    bh_free(s->url);
+}
+
+/* One that hangs up, as a dying one does, and then a good one at the same place. */
 static void test_client_outlives_a_server_that_hangs_up(void **state)
 {
     struct bus_pair *p = *state;
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    BH_CLEANUP_FREE char *url = bus_url(BUS_IPC, p->dir);
-    struct bus_pair q = {.url = url};
-    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", url + strlen("ipc://"));
-    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    T_INT(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
-    T_INT(listen(listener, 5), 0);
-    T_OK(bh_bus_client_new(url, &q.client, &err));
-    struct pollfd pfd = {.fd = listener, .events = POLLIN};
-    for (int i = 0; i < 5 && poll(&pfd, 1, 300) == 1; i++) /* until it comes no more, or long enough */
-        close(accept(listener, NULL, NULL));
-    close(listener);
-    T_OK(bh_bus_server_new(url, &q.server, &err));
-    struct bh_bus_answer a = {.code = -BH_E_UNREACHABLE};
-    for (int64_t end = bh_mono_now().ns + 20 * BH_NS_PER_S; a.code != 0 && bh_mono_now().ns < end;) {
-        bus_call_n(q.client, 1, 100 * BH_NS_PER_MS); /* a worker tries again until it is heard */
-        while (!bh_bus_client_next(q.client, &a)) {
-            struct pollfd both[2] = {{.fd = bh_bus_server_fd(q.server), .events = POLLIN},
-                                     {.fd = bh_bus_client_fd(q.client), .events = POLLIN}};
-            if (poll(both, 2, PAIR_PATIENCE_MS) < 1)
-                fail_msg("neither a request nor an answer came");
-            struct bh_bus_request *r = bh_bus_server_next(q.server);
-            if (r)
-                bh_bus_reply(r, bus_n(2));
-        }
+    struct raw_server s;
+    raw_server_open(p, &s);
+    for (int i = 0; i < 5; i++)
+        close(raw_accept(&s));
+    close(s.listener);
+    s.listener = -1;
+    struct bus_pair good = {.client = s.client};
+    T_OK(bh_bus_server_new(s.url, &good.server, &err));
+    bus_pair_insist(&good);
+    bh_bus_server_free(good.server);
+    bus_pair_forget(&good);
+    raw_server_close(&s);
+}
+
+static const struct {
+    const char *bytes;
+    size_t len;
+    int code;
+} bad_replies[] = {
+    {"\0\0\0\x05\0\0\0\x01\0\0\0\0hello", 17, -BH_E_PROTOCOL},
+    {"\0\0\0\0\0\0\0\x01\0\0\0\0", 12, -BH_E_PROTOCOL},
+    {"\xff\xff\xff\xff\0\0\0\x01\0\0\0\0", 12, -BH_E_UNREACHABLE},
+    {"HTTP/1.1 400 Bad Request\r\n", 26, -BH_E_UNREACHABLE},
+    {"\0\0\0", 3, -BH_E_UNREACHABLE}, /* and the end */
+};
+
+static void test_replies_that_are_none(void **state)
+{
+    struct bus_pair *p = *state;
+    struct raw_server s;
+    raw_server_open(p, &s);
+    for (size_t i = 0; i < BH_ARRAY_LEN(bad_replies); i++) {
+        struct bh_bus_client *fresh;
+        char request[100];
+        bh_bus_client_free(s.client);
+        T_OK(bh_bus_client_new(s.url, &fresh, &err));
+        s.client = fresh;
+        bus_call_n(s.client, 5, PAIR_LONG_NS);
+        int fd = -1;
+        do { /* the connections of the clients before it are still in the line */
+            bh_close(fd);
+            fd = raw_accept(&s);
+            wait_driving_client(&s, fd);
+        } while (recv(fd, request, 1, MSG_PEEK) <= 0);
+        T_INT(bh_write_all(fd, bad_replies[i].bytes, bad_replies[i].len), 0);
+        if (bad_replies[i].len < HEAD)
+            shutdown(fd, SHUT_WR);
+        struct bh_bus_answer a = bus_next_answer(s.client);
+        T_INT(a.id, 5);
+        T_INT(a.code, bad_replies[i].code);
+        close(fd);
     }
+    raw_server_close(&s);
+}
+
+/* Numbers of calls that were never made, or are over. */
+static void test_replies_to_nothing(void **state)
+{
+    struct bus_pair *p = *state;
+    struct raw_server s;
+    static const char *const heads[] = {"\0\0\0\x0a\0\0\0\0\0\0\0\0", "\0\0\0\x0a\0\0\0\x02\0\0\0\0",
+                                        "\0\0\0\x0a\0\0\0\x01\0\0\0\x01", "\0\0\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff",
+                                        "\0\0\0\x0a\0\0\0\x01\0\0\0\0"};
+    raw_server_open(p, &s);
+    bus_call_n(s.client, 5, PAIR_LONG_NS);
+    int fd = raw_accept(&s);
+    for (size_t i = 0; i < BH_ARRAY_LEN(heads); i++) {
+        BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+        bh_buf_add(&out, heads[i], HEAD);
+        bh_buf_add(&out, "\x82\xa1v\x01\xa4", 5);
+        bh_buf_add(&out, "body", 4);
+        bh_buf_addc(&out, (char)i);
+        T_INT(bh_write_all(fd, out.data, out.len), 0);
+    }
+    struct bh_bus_answer a = bus_next_answer(s.client);
     T_INT(a.code, 0);
+    T_INT(bh_val_get_int(a.body), BH_ARRAY_LEN(heads) - 1);
     bh_val_free(a.body);
-    bh_bus_client_free(q.client);
-    bh_bus_server_free(q.server);
+    close(fd);
+    raw_server_close(&s);
 }
 
 int main(void)
@@ -247,10 +410,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_undecodable_is_answered),
         T(test_oversize_closes_the_connection),
+        T(test_largest_claim_costs_nothing),
         T(test_strangers),
+        T(test_short_lives),
+        T(test_pieces),
         T(test_gone_before_the_answer),
         T(test_half_a_message),
         T(test_client_outlives_a_server_that_hangs_up),
+        T(test_replies_that_are_none),
+        T(test_replies_to_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
