@@ -253,7 +253,7 @@ int bh_bus_call(struct bh_bus_client *c, uint64_t id, struct bh_val *body, int64
     BH_ASSERT(c && c->magic == CLIENT_MAGIC && timeout_ns > 0);
     BH_CLEANUP_VAL struct bh_val *owned = body;
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
-    struct call *call;
+    struct call *call = NULL;
     int rc = bh_wire_encode(owned, &text, err);
     if (rc == 0)
         rc = take_slot(c, &call, err);
