@@ -25,7 +25,7 @@ LIBRARIES = [
 
 # What comes with the C library and the kernel; anything else is a library that LIBRARIES does not know.
 SYSTEM = re.compile(
-    r"^((sys|linux|asm|net|netinet|arpa)/[\w/.-]+|(assert|ctype|dirent|dlfcn|elf|errno|fcntl|float|fnmatch|getopt|glob|grp|"
+    r"^((sys|linux|asm|net|netinet|arpa)/[\w/.-]+|(assert|ctype|dirent|dlfcn|elf|endian|errno|fcntl|float|fnmatch|getopt|glob|grp|"
     r"inttypes|langinfo|libgen|limits|locale|malloc|math|mntent|netdb|poll|pthread|pty|pwd|regex|sched|semaphore|setjmp|"
     r"signal|spawn|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|sysexits|syslog|termios|"
     r"threads|time|ucontext|uchar|ulimit|unistd|utime|wchar|wctype)\.h)$"

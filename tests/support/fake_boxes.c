@@ -586,6 +586,11 @@ bool fake_boxes_has_held(const struct fake_boxes *f)
     return false;
 }
 
+bool fake_boxes_is_quiet(const struct fake_boxes *f)
+{
+    return !f->answers;
+}
+
 /* What was asked of the box and is not answered yet is answered as of one that is gone. */
 static void drop_asks(struct fake_boxes *f, const struct fake_box *box)
 {

@@ -38,6 +38,7 @@ struct fake_boxes {
 struct fake_boxes *fake_boxes_new(struct event_base *loop);
 /* What was held back is answered, nothing is held any more. */
 void fake_boxes_go_on(struct fake_boxes *f);
+bool fake_boxes_is_quiet(const struct fake_boxes *f); /* everything that was asked is answered */
 bool fake_boxes_has_held(const struct fake_boxes *f);
 /* The box with this key dies. */
 void fake_boxes_lose(struct fake_boxes *f, const char *key);
