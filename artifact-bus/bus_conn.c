@@ -6,9 +6,6 @@
  */
 #include "artifact-bus/bus_conn_priv.h"
 
-#include <endian.h>
-#include <string.h>
-
 #include "artifact-bus/wire.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -18,6 +15,9 @@
 #define SEND_NS (30 * BH_NS_PER_S) /* without a byte taken by the peer */
 
 enum {
+    LENGTH_BYTES = 4,
+    NUMBER_BYTES = 8,
+    HEAD_BYTES = LENGTH_BYTES + NUMBER_BYTES,
     READ_LITTLE = 8 * 1024, /* the kept size of an idle connection */
     READ_MORE = 256 * 1024, /* while a peer has much to say */
     KEEP_CAP = 64 * 1024,
@@ -49,27 +49,37 @@ struct head {
     size_t len;
 };
 
+static uint64_t get(const char *data, size_t bytes)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        value = value << 8 | (unsigned char)data[i];
+    return value;
+}
+
+static void put(struct bh_buf *out, uint64_t value, size_t bytes)
+{
+    while (bytes-- > 0)
+        bh_buf_addc(out, (char)(value >> 8 * bytes));
+}
+
 static struct head read_head(const char *data)
 {
-    uint32_t len;
-    uint64_t number;
-    memcpy(&len, data, sizeof(len));
-    memcpy(&number, data + sizeof(len), sizeof(number));
-    return (struct head){.len = be32toh(len), .number = be64toh(number)};
+    return (struct head){.len = (size_t)get(data, LENGTH_BYTES), .number = get(data + LENGTH_BYTES, NUMBER_BYTES)};
 }
 
 static bool take_frames(struct bh_bus_conn *c)
 {
     size_t at = 0;
-    while (c->in.len - at >= BH_BUS_FRAME_HEAD) {
+    while (c->in.len - at >= HEAD_BYTES) {
         struct head h = read_head(c->in.data + at);
         if (h.len > BH_WIRE_MAX_CONTROL)
             return false;
-        if (c->in.len - at - BH_BUS_FRAME_HEAD < h.len)
+        if (c->in.len - at - HEAD_BYTES < h.len)
             break;
-        if (!c->ops->frame(c->arg, h.number, c->in.data + at + BH_BUS_FRAME_HEAD, h.len))
+        if (!c->ops->frame(c->arg, h.number, c->in.data + at + HEAD_BYTES, h.len))
             return false;
-        at += BH_BUS_FRAME_HEAD + h.len;
+        at += HEAD_BYTES + h.len;
     }
     bh_buf_consume(&c->in, at);
     shrink(&c->in);
@@ -128,14 +138,12 @@ static void tx_ended(void *arg)
 void bh_bus_conn_send(struct bh_bus_conn *c, uint64_t number, const void *data, size_t len)
 {
     BH_ASSERT(c && c->magic == CONN_MAGIC && len <= BH_WIRE_MAX_CONTROL);
-    uint32_t be_len = htobe32((uint32_t)len);
-    uint64_t be_number = htobe64(number);
     if (c->later.len > BACKLOG_MAX) { /* the read under way sees the end */
         bh_bus_stream_close(c->stream);
         return;
     }
-    bh_buf_add(&c->later, &be_len, sizeof(be_len));
-    bh_buf_add(&c->later, &be_number, sizeof(be_number));
+    put(&c->later, len, LENGTH_BYTES);
+    put(&c->later, number, NUMBER_BYTES);
     bh_buf_add(&c->later, data, len);
     if (!bh_bus_op_busy(c->tx))
         write_on(c);

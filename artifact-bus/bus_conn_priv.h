@@ -7,8 +7,6 @@
 
 #include "artifact-bus/transport_priv.h"
 
-#define BH_BUS_FRAME_HEAD 12
-
 struct bh_bus_conn;
 
 struct bh_bus_conn_ops {

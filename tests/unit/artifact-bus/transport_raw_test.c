@@ -3,7 +3,7 @@
  * The bus against peers that do not keep to it: plain sockets that send what our client never would, or answer as our
  * server never would.
  */
-#include <endian.h>
+#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -60,7 +60,7 @@ static int raw_socket(const struct bus_pair *p)
 static void raw_send(int fd, uint32_t claimed, const void *data, size_t len)
 {
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
-    uint32_t size = htobe32(claimed);
+    uint32_t size = htonl(claimed);
     bh_buf_add(&out, &size, sizeof(size));
     bh_buf_add(&out, "\0\0\0\0\0\0\0\x07", 8);
     bh_buf_add(&out, data, len);
@@ -86,7 +86,7 @@ static void raw_reply(struct bh_bus_server *s, int fd, struct bh_buf *out)
     read_full(fd, head, sizeof(head));
     assert_memory_equal(head + 4, "\0\0\0\0\0\0\0\x07", 8);
     memcpy(&size, head, sizeof(size));
-    size = be32toh(size);
+    size = ntohl(size);
     assert_in_range(size, 1, 10000);
     read_full(fd, bh_buf_reserve(out, size), size);
     out->len += size;
@@ -224,7 +224,7 @@ static void test_pieces(void **state)
                                "body\x2a";
     BH_CLEANUP_FD int fd = raw_socket(p);
     BH_CLEANUP_BUF struct bh_buf stream = BH_BUF_INIT;
-    uint32_t size = htobe32(sizeof(body) - 1);
+    uint32_t size = htonl(sizeof(body) - 1);
     for (int i = 0; i < 50; i++) {
         bh_buf_add(&stream, &size, sizeof(size));
         bh_buf_add(&stream, "\0\0\0\0\0\0\0\x07", 8);
