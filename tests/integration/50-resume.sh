@@ -44,7 +44,8 @@ while [ "$round" -lt "$rounds" ] && [ "$unborn" -lt $((rounds * 4)) ]; do
     else
       "$work/bin/bulkhead" run --resume "$run" -q > "$work/resume.log" 2>&1 || status=$?
     fi
-    if [ "$status" -ne 0 ] && [ "$status" -ne 137 ]; then
+    # 124: it ended by itself in the moment of the kill
+    if [ "$status" -ne 0 ] && [ "$status" -ne 137 ] && [ "$status" -ne 124 ]; then
       not_ok "round $round: resume ended with $status" "$(cat "$work/resume.log")"
       finished=0
       break
