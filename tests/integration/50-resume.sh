@@ -6,12 +6,13 @@
 source "$(dirname "$0")/lib.sh"
 begin "$1" "$0" "$@"
 rounds=$2
+cp /var/lib/dpkg/status "$work/status" # packages may be installed meanwhile
 
-expect 0 'an undisturbed run' bulkhead run examples/package-audit/pipeline.yaml --source status=/var/lib/dpkg/status -q
+expect 0 'an undisturbed run' bulkhead run examples/package-audit/pipeline.yaml --source status="$work/status" -q
 bulkhead get @latest scores.csv --to want.csv -q
 bulkhead get @latest report.md --to want.md -q
 started=$(date +%s%N)
-bulkhead run examples/package-audit/pipeline.yaml --source status=/var/lib/dpkg/status -q > /dev/null
+bulkhead run examples/package-audit/pipeline.yaml --source status="$work/status" -q > /dev/null
 whole=$((($(date +%s%N) - started) / 1000000 + 20))
 mounts_before=$(sed 's/^[0-9]* [0-9]* //' /proc/self/mountinfo)
 
@@ -23,7 +24,7 @@ while [ "$round" -lt "$rounds" ] && [ "$unborn" -lt $((rounds * 4)) ]; do
   before=$(bulkhead ps --all -o json | field '.__len__()')
   at=$((RANDOM % whole + 1)) status=0
   timeout --foreground -s KILL "0.$(printf '%03d' $((at % 1000)))" "$work/bin/bulkhead" run examples/package-audit/pipeline.yaml \
-    --source status=/var/lib/dpkg/status -q > /dev/null 2>&1 || status=$?
+    --source status="$work/status" -q > /dev/null 2>&1 || status=$?
   if [ "$(bulkhead ps --all -o json | field '.__len__()')" = "$before" ]; then
     unborn=$((unborn + 1)) # killed before the run existed: nothing to resume
     continue
@@ -73,7 +74,7 @@ for agent in run["agents"]:
 done
 same 'as many rounds as were asked for' "$round" "$rounds"
 check "$rounds rounds with $kills kills ($unborn more missed the run) ended well" test "$bad" -eq 0
-expect 0 'one more run, which sweeps what never became one' bulkhead run examples/package-audit/pipeline.yaml --source status=/var/lib/dpkg/status -q
+expect 0 'one more run, which sweeps what never became one' bulkhead run examples/package-audit/pipeline.yaml --source status="$work/status" -q
 check 'no process is left' wait_for_none
 same 'no mount is left' "$(sed 's/^[0-9]* [0-9]* //' /proc/self/mountinfo)" "$mounts_before"
 same 'no socket or temporary file is left' "$(find home -type s -o -name '*.tmp' -o -path '*/tmp/*' | head -n 5)" ''
