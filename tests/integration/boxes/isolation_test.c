@@ -192,9 +192,9 @@ static void finds_what_it_was_promised(void **state)
     check_out("getent passwd agent root | cut -d: -f1,3,6", "agent:1000:/home/agent\nroot:0:/root\n");
     check_out("getent group agent | cut -d: -f1,3; getent hosts localhost | tr -s ' '",
               "agent:1000\n::1 localhost ip6-localhost ip6-loopback\n");
-    check_out("for d in bin sbin lib; do [ -e /$d ] || echo no $d; done; ls /etc/ssl/certs | wc -l | grep -qv '^0$' && "
-              "echo certs",
-              "certs\n");
+    check_out("for d in bin sbin lib; do [ -e /$d ] || echo no $d; done", "");
+    if (access("/etc/ssl/certs/ca-certificates.crt", F_OK) == 0) /* a minimal host has none to hand on */
+        check_out("test -s /etc/ssl/certs/ca-certificates.crt && echo certs", "certs\n");
     check_out("/usr/bin/perl -e 'print \"perl\\n\"'", "perl\n"); /* something dynamic with modules */
 }
 
