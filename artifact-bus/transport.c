@@ -3,7 +3,7 @@
  * Byte streams over nng 1.5, which is used here and nowhere else.
  *
  * Its streams are used and not its sockets: those lose connections, stop listening or never finish closing when a peer
- * goes at the wrong moment (docs/adr/0008). An operation is one aio whose callback runs on a thread of the library: it
+ * goes at the wrong moment (docs/adr/0007). An operation is one aio whose callback runs on a thread of the library: it
  * takes down the result in its own slot, puts the slot into the done queue and is gone. An operation is taken down in
  * one order: nng_aio_stop (which waits for the callback), out of the queue, what it may have brought, the aio.
  *
