@@ -319,3 +319,14 @@ bool bh_path_is_clean(const char *name)
             return true;
     }
 }
+
+bool bh_path_is_agents_own(const char *path)
+{
+    static const char *const names[] = {"in", "prompt.md", "params.json", "needs.json"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
+        size_t n = strlen(names[i]);
+        if (strncmp(path, names[i], n) == 0 && (path[n] == '\0' || path[n] == '/'))
+            return true;
+    }
+    return false;
+}

@@ -5,6 +5,7 @@
  */
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "topologies/placeholder.h"
 #include "topologies/scalar.h"
@@ -41,18 +42,6 @@ static const char *below(const char *text, const char *root)
     return bh_starts_with(text, root) && (text[n] == '/' || text[n] == '\0') ? text + n : NULL;
 }
 
-/* What each agent has of its own in /workspace: nobody else's files or outputs go there. */
-static bool is_agents_own(const char *path)
-{
-    static const char *const names[] = {"in", "prompt.md", "params.json", "needs.json"};
-    for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
-        size_t n = strlen(names[i]);
-        if (strncmp(path, names[i], n) == 0 && (path[n] == '\0' || path[n] == '/'))
-            return true;
-    }
-    return false;
-}
-
 bool bh_clean_path(struct bh_reader *r, const struct bh_node *n, const char *text, const char *root, bool at_key,
                    struct bh_str *ret)
 {
@@ -67,7 +56,7 @@ bool bh_clean_path(struct bh_reader *r, const struct bh_node *n, const char *tex
     }
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
     const char *problem = clean(rest, &out);
-    if (!problem && bh_streq(root, "/workspace") && is_agents_own(out.data))
+    if (!problem && bh_streq(root, "/workspace") && bh_path_is_agents_own(out.data))
         problem = "is where bulkhead puts what is the agent's own; choose another name";
     if (problem) {
         path_error(r, n, at_key, text, problem);

@@ -115,20 +115,9 @@ static int fill(const struct bh_place *p, int from, int dirfd, const char *name,
  * What every agent has of its own lies over these names. Replacing the name beneath, from here, would take the mount
  * away from all who are at work in a shared box: nobody's files go there.
  */
-static bool is_reserved(const char *path)
-{
-    static const char *const names[] = {"in", "prompt.md", "params.json", "needs.json"};
-    for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
-        size_t n = strlen(names[i]);
-        if (strncmp(path, names[i], n) == 0 && (path[n] == '\0' || path[n] == '/'))
-            return true;
-    }
-    return false;
-}
-
 int bh_place_file(const struct bh_place *p, const char *from, const char *to, bool exec, struct bh_fail *fail)
 {
-    if (is_reserved(to))
+    if (bh_path_is_agents_own(to))
         return bh_fail(fail, EPERM, "copy %s: the name is bulkhead's own", to);
     return bh_place_copy(p, from, to, exec, fail);
 }
@@ -175,7 +164,7 @@ int bh_place_private(const struct bh_place *p, const char *from, int dir, const 
 int bh_place_empty(const struct bh_place *p, const char *path, struct bh_fail *fail)
 {
     const char *name;
-    if (!bh_path_is_clean(path) || is_reserved(path))
+    if (!bh_path_is_clean(path) || bh_path_is_agents_own(path))
         return bh_fail(fail, EINVAL, "empty %s", path);
     BH_CLEANUP_FD int dir = open_parent(p, path, false, &name);
     if (dir < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
