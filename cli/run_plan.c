@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "scheduler/dispatch/submission.h"
 
 static struct bh_val *parsed(const char *json)
@@ -43,19 +42,11 @@ void bh_run_plan_again(const struct bh_cli_run *run, struct bh_cli_document *doc
 static struct bh_val *typed(const struct bh_pipeline *pipeline, const char *name, const char *text)
 {
     enum bh_param_type type = BH_PARAM_STRING;
-    int64_t i;
-    double d;
     for (size_t k = 0; k < pipeline->n_params; k++) {
         if (bh_streq(pipeline->params[k].name.s, name))
             type = pipeline->params[k].type;
     }
-    if (type == BH_PARAM_INT && bh_parse_int(text, &i) == 0)
-        return bh_val_int(i);
-    if (type == BH_PARAM_NUMBER && bh_parse_number(text, &d) == 0)
-        return bh_val_num(d);
-    if (type == BH_PARAM_BOOL)
-        return bh_val_bool(bh_streq(text, "true"));
-    return bh_val_str(text);
+    return bh_param_to_val(type, text);
 }
 
 struct bh_val *bh_run_params(const struct bh_cli_run *run, const struct bh_plan *plan)

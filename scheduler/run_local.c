@@ -359,7 +359,6 @@ static int run_planned(struct session *s, struct bh_pipeline *pipeline, struct b
     if (rc != 0)
         return rc;
     struct bh_live_run_new what = {
-        .home = s->options->home,
         .store = s->store,
         .run = s->id,
         .file = s->options->file,

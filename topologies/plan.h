@@ -152,3 +152,5 @@ int bh_plan_check_supported(const struct bh_plan *plan, struct bh_errlist *error
 struct bh_val;
 /* The JSON of `plan` as docs/bulkhead.1 fixes it. The caller owns it. */
 struct bh_val *bh_plan_to_val(const struct bh_plan *plan);
+/* A parameter's text as a value of its type; text that is no such value stays text. The caller owns it. */
+struct bh_val *bh_param_to_val(enum bh_param_type type, const char *text);

@@ -6,6 +6,8 @@
  */
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "base/val.h"
 #include "topologies/plan.h"
 
@@ -149,4 +151,17 @@ struct bh_val *bh_plan_to_val(const struct bh_plan *plan)
     for (size_t i = 0; i < plan->n_warnings; i++)
         bh_val_add(warnings, bh_err_to_val(plan->warnings[i]));
     return v;
+}
+
+struct bh_val *bh_param_to_val(enum bh_param_type type, const char *text)
+{
+    int64_t i;
+    double d;
+    if (type == BH_PARAM_INT && bh_parse_int(text, &i) == 0)
+        return bh_val_int(i);
+    if (type == BH_PARAM_NUMBER && bh_parse_number(text, &d) == 0)
+        return bh_val_num(d);
+    if (type == BH_PARAM_BOOL)
+        return bh_val_bool(bh_streq(text, "true"));
+    return bh_val_str(text);
 }

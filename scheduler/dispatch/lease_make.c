@@ -97,26 +97,13 @@ static void fill_env(const struct maker *m)
 
 /* --- params.json, needs.json --- */
 
-static struct bh_val *param_to_val(enum bh_param_type type, const char *text)
-{
-    int64_t i;
-    double d;
-    if (type == BH_PARAM_INT && bh_parse_int(text, &i) == 0)
-        return bh_val_int(i);
-    if (type == BH_PARAM_NUMBER && bh_parse_number(text, &d) == 0)
-        return bh_val_num(d);
-    if (type == BH_PARAM_BOOL)
-        return bh_val_bool(bh_streq(text, "true"));
-    return bh_val_str(text);
-}
-
 static void fill_params(const struct maker *m)
 {
     const struct bh_pipeline *p = m->plan->pipeline;
     BH_CLEANUP_VAL struct bh_val *map = bh_val_map();
     for (size_t i = 0; i < m->plan->n_params; i++) {
         enum bh_param_type type = i < p->n_params ? p->params[i].type : BH_PARAM_STRING;
-        bh_val_set(map, m->plan->params[i].name, param_to_val(type, m->plan->params[i].value));
+        bh_val_set(map, m->plan->params[i].name, bh_param_to_val(type, m->plan->params[i].value));
     }
     m->lease->params_json = json_text(map);
 }

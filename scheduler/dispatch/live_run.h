@@ -18,7 +18,6 @@
 struct bh_live_run;
 
 struct bh_live_run_new {
-    const struct bh_home *home;
     struct bh_store *store; /* borrowed */
     struct bh_run_id run;
     const char *file;
