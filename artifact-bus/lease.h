@@ -9,6 +9,7 @@
 #include "artifact-bus/cas.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "topologies/limits.h"
 
 struct bh_val;
 
@@ -34,8 +35,13 @@ struct bh_lease_box {
     char *key; /* folder below runs/RUN/boxes; a new one for every incarnation */
     bool shared;
     bool writable_usr;
-    char *base;    /* "host" */
-    char **layers; /* frozen layers, newest first; names below runs/RUN/layers */
+    char *base;         /* "host", "oci:…", …: as the document has it, for the record */
+    char **base_layers; /* folders below bases/, newest first; none: the base `host` */
+    size_t n_base_layers;
+    int64_t agent_uid, agent_gid; /* of an image's user; 0: the usual 1000 */
+    struct bh_limits limits;      /* of the whole box; what is not said has a default that the worker fills in */
+    bool best_effort;             /* the site allows limits that are only watched */
+    char **layers;                /* frozen layers, newest first; names below runs/RUN/layers */
     size_t n_layers;
     char **setup; /* boxes.NAME.setup as argv; carried out when the box is made without layers */
     size_t n_setup;
@@ -63,6 +69,7 @@ struct bh_lease {
     struct bh_lease_output *outputs;
     size_t n_outputs;
     int64_t setup_ns, run_ns, grace_ns; /* timeouts */
+    struct bh_limits limits;            /* of this agent: in a shared box inside those of the box; OUTPUT */
     enum bh_lease_keep { BH_LEASE_KEEP_ON_FAILURE, BH_LEASE_KEEP_ALWAYS, BH_LEASE_KEEP_NEVER } keep;
 };
 
@@ -90,6 +97,8 @@ struct bh_result {
     size_t n_outputs;
     char *kept_box; /* path of the kept box below home, or NULL */
     int64_t cpu_ms, max_rss_bytes, disk_bytes, box_ms;
+    int64_t output_dropped; /* bytes of stdout and stderr beyond the output limit */
+    char *limits;           /* what held the limits: "memory=cgroup-v2 disk=watchdog …", NULL where it never ran */
 };
 void bh_result_fini(struct bh_result *r);
 struct bh_val *bh_result_to_val(const struct bh_result *r);

@@ -126,7 +126,12 @@ static void recipe_init(struct recipe *r, const struct bh_run_files *run, const 
     r->spec = (struct bh_box_spec){
         .run_dir = bh_arena_strdup(r->arena, run->dir),
         .key = r->box.key,
-        .base = bh_arena_strdup(r->arena, box->base),
+        .base_layers = bh_exec_texts(r->arena, box->base_layers, box->n_base_layers),
+        .n_base_layers = box->n_base_layers,
+        .agent_uid = (uint32_t)box->agent_uid,
+        .agent_gid = (uint32_t)box->agent_gid,
+        .limits = box->limits,
+        .best_effort = box->best_effort,
         .layers = bh_exec_texts(r->arena, box->layers, box->n_layers),
         .n_layers = box->n_layers,
         .writable_usr = box->writable_usr,

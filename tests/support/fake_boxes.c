@@ -547,8 +547,29 @@ static void fake_close(struct bh_boxes *b)
     bh_free(f);
 }
 
+static uint32_t fake_enforceable(const struct bh_boxes *boxes)
+{
+    (void)boxes;
+    return (1u << BH_N_LIMITS) - 1;
+}
+
+static struct bh_enforced fake_enforced(const struct bh_box *box)
+{
+    (void)box;
+    return (struct bh_enforced){0};
+}
+
+static int64_t fake_disk_bytes(const struct bh_box *box)
+{
+    (void)box;
+    return -1;
+}
+
 static const struct bh_box_ops fake_ops = {
     .name = "fake",
+    .enforceable = fake_enforceable,
+    .enforced = fake_enforced,
+    .disk_bytes = fake_disk_bytes,
     .close = fake_close,
     .create = fake_create,
     .exec = fake_exec,

@@ -11,17 +11,25 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "topologies/limits.h"
 
 struct event_base;
 
 struct bh_box_spec {
-    const char *run_dir;       /* absolute path of runs/RUN: boxes/KEY and layers/ lie below it */
-    const char *key;           /* a single path segment; its folder must not exist yet */
-    const char *base;          /* "host" */
-    const char *const *layers; /* names below run_dir/layers, newest first */
+    const char *run_dir; /* absolute path of runs/RUN: boxes/KEY and layers/ lie below it */
+    const char *key;     /* a single path segment; its folder must not exist yet */
+    /* Folders below the state directory's bases/, newest first; NULL, 0: the base `host`, whose /usr and /opt are
+     * shown. */
+    const char *const *base_layers;
+    size_t n_base_layers;
+    uint32_t agent_uid, agent_gid; /* of the agent inside; 0, 0: the usual 1000 */
+    const char *const *layers;     /* names below run_dir/layers, newest first */
     size_t n_layers;
-    bool writable_usr; /* /usr and /opt as overlays, not read-only binds */
-    bool shared;       /* several agents: every exec gets a mount and a pid namespace of its own */
+    bool writable_usr;       /* /usr and /opt as overlays, not read-only binds */
+    bool shared;             /* several agents: every exec gets a mount and a pid namespace of its own */
+    struct bh_limits limits; /* of the whole box; 0: none. OUTPUT is not the box's business */
+    bool best_effort;        /* what was asked for and cannot be enforced exactly is watched instead of refused */
+    bool disposable;         /* its folder is never kept and never frozen: its root may live in memory */
 };
 
 /* A file that must lie in the box before a command runs; bytes come from boxes/KEY/deliver/NAME, where the worker
@@ -48,7 +56,9 @@ struct bh_exec_spec {
      * is none */
     const char *prompt, *params, *needs;
     const char *const
-        *empty_first;   /* paths relative to /workspace that are removed before the command (NULL-terminated) or NULL */
+        *empty_first; /* paths relative to /workspace that are removed before the command (NULL-terminated) or NULL */
+    /* In a shared box: MEMORY, CPUS and PIDS of this agent alone, inside those of the box. NOFILE here too. 0: none. */
+    struct bh_limits limits;
     bool give_to_agent; /* after it has ended well, /workspace and /home/agent are given to the agent (setup) */
 };
 
@@ -58,6 +68,7 @@ struct bh_exec_result {
     int status;       /* exit code, signal, or errno of what kept it from starting */
     const char *step; /* NOT_STARTED: "exec", "copy files/x", … : which step; borrowed for the callback */
     int64_t cpu_ms, max_rss_bytes;
+    bool oom, pids, disk_full; /* a limit was hit while it ran (by it, as far as the kernel tells) */
 };
 
 struct bh_box;
@@ -75,6 +86,13 @@ typedef void (*bh_box_done_fn)(void *arg, int code, const struct bh_err *err);
 
 struct bh_box_ops {
     const char *name; /* "ns" */
+    /* One bit for each enum bh_limit that this host can hold a box to (watched ones too, where the watch is a fair
+     * substitute: DISK and INODES). A create that asks for another fails with -BH_E_HOST unless best_effort. */
+    uint32_t (*enforceable)(const struct bh_boxes *b);
+    /* What holds the limits of a live box. */
+    struct bh_enforced (*enforced)(const struct bh_box *box);
+    /* Bytes that its root holds now, as far as somebody has looked; -1: nobody has. */
+    int64_t (*disk_bytes)(const struct bh_box *box);
     /* Destroys what is left, blocks until it is gone. Callbacks that are still owed are called before it returns. */
     void (*close)(struct bh_boxes *b);
     void (*create)(struct bh_boxes *b, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,

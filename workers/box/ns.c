@@ -160,8 +160,30 @@ static void op_close(struct bh_boxes *boxes)
     free_ns(ns);
 }
 
+/* Of the limits, those of one process alone are the kernel's everywhere. */
+static uint32_t op_enforceable(const struct bh_boxes *boxes)
+{
+    (void)boxes;
+    return 1u << BH_LIMIT_NOFILE | 1u << BH_LIMIT_OUTPUT;
+}
+
+static struct bh_enforced op_enforced(const struct bh_box *box)
+{
+    (void)box;
+    return (struct bh_enforced){.by = {[BH_LIMIT_NOFILE] = BH_BY_RLIMIT}};
+}
+
+static int64_t op_disk_bytes(const struct bh_box *box)
+{
+    (void)box;
+    return -1;
+}
+
 static const struct bh_box_ops ns_ops = {
     .name = "ns",
+    .enforceable = op_enforceable,
+    .enforced = op_enforced,
+    .disk_bytes = op_disk_bytes,
     .close = op_close,
     .create = op_create,
     .exec = bh_ns_exec,

@@ -290,11 +290,19 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
 {
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
     struct bh_msg_create msg = {.kind = BH_MSG_CREATE, .id = box->id, .n_layers = (uint32_t)box->n_layers};
-    msg.flags = (spec->writable_usr ? BH_CREATE_WRITABLE_USR : 0) | (spec->shared ? BH_CREATE_SHARED : 0);
+    msg.n_base = spec->n_base_layers ? (uint32_t)spec->n_base_layers : 1;
+    msg.agent_uid = spec->agent_uid;
+    msg.agent_gid = spec->agent_gid;
+    msg.limits = bh_msg_limits_of(&spec->limits);
+    msg.flags = (spec->n_base_layers ? 0 : BH_CREATE_HOST_TREES) | (spec->writable_usr ? BH_CREATE_WRITABLE_USR : 0) |
+                (spec->shared ? BH_CREATE_SHARED : 0);
     bh_buf_add(&out, &msg, sizeof(msg));
     bh_pack_str(&out, below_home(box->ns, spec->run_dir));
     bh_pack_str(&out, box->key);
-    bh_pack_str(&out, box->ns->base_name);
+    for (size_t i = 0; i < spec->n_base_layers; i++)
+        bh_pack_str(&out, spec->base_layers[i]);
+    if (spec->n_base_layers == 0)
+        bh_pack_str(&out, box->ns->base_name);
     for (size_t i = 0; i < box->n_layers; i++)
         bh_pack_str(&out, box->layers[i]);
     if (bh_outbox_send(&box->ns->to_launcher, out.data, out.len, &their_end, 1) < 0)
@@ -321,8 +329,6 @@ static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_e
     int pair[2];
     if (ns->broken)
         return bh_err_set(err, bh_err_code(ns->broken), 0, "%s", bh_err_message(ns->broken));
-    if (!bh_streq(spec->base, "host"))
-        return bh_err_set(err, BH_E_NOT_SUPPORTED, 0, "there is no base '%s'", spec->base);
     if (!below_home(ns, spec->run_dir))
         return bh_err_set(err, BH_E_INTERNAL, 0, "the run's folder '%s' is not below '%s'", spec->run_dir, ns->home);
     int rc = read_layers(box, spec, err);

@@ -229,6 +229,7 @@ static void pack_exec(struct bh_buf *out, const struct bh_exec_spec *spec, struc
         bh_pack_str(out, spec->copies[i].mode & 0111 ? "x" : "-");
     }
     msg->n_copies = (uint32_t)spec->n_copies;
+    msg->limits = bh_msg_limits_of(&spec->limits);
 }
 
 static int in_memfd(const struct bh_buf *strings)

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/compiler.h"
+#include "topologies/limits.h"
 
 #define BH_PROTO_VERSION 1
 #define BH_PROTO_MAX 65536 /* the largest message; an exec request that is larger travels in a memfd */
@@ -61,14 +62,35 @@ struct bh_msg_hello {
     char step[BH_STEP_MAX];
 };
 
-/* Strings: run folder below home, key, base, then the layers, newest first. Descriptor: the box's end of its socket. */
+/* Limits as numbers, 0: none (topologies/limits.h has the units). */
+struct bh_msg_limits {
+    int64_t memory, cpus, pids, disk, inodes, nofile;
+};
+
+static inline struct bh_msg_limits bh_msg_limits_of(const struct bh_limits *l)
+{
+    const int64_t *of = l->of;
+    return (struct bh_msg_limits){.memory = of[BH_LIMIT_MEMORY],
+                                  .cpus = of[BH_LIMIT_CPUS],
+                                  .pids = of[BH_LIMIT_PIDS],
+                                  .disk = of[BH_LIMIT_DISK],
+                                  .inodes = of[BH_LIMIT_INODES],
+                                  .nofile = of[BH_LIMIT_NOFILE]};
+}
+
+/* Strings: run folder below home, key, then the folders of the base and the layers of the run, each newest first.
+ * Descriptor: the box's end of its socket. */
 struct bh_msg_create {
     uint32_t kind, flags;
     uint64_t id;
-    uint32_t n_layers;
+    uint32_t n_base, n_layers;
+    uint32_t agent_uid, agent_gid;
+    struct bh_msg_limits limits;
 };
 #define BH_CREATE_WRITABLE_USR 1u
 #define BH_CREATE_SHARED 2u
+#define BH_CREATE_HOST_TREES 4u /* /usr, /opt … of the host are shown: the base `host` */
+#define BH_CREATE_IN_MEMORY 8u  /* the upper is a tmpfs of limits.disk bytes and limits.inodes files */
 
 /* Descriptor where error is 0: the pidfd of the box's init. */
 struct bh_msg_created {
@@ -110,6 +132,8 @@ struct bh_msg_shell {
 struct bh_msg_box {
     uint32_t kind, flags; /* BH_CREATE_* */
     uint32_t n_layers, n_mounts;
+    uint32_t agent_uid, agent_gid;
+    struct bh_msg_limits limits;
 };
 /* A mount's path begins with one of these: */
 #define BH_MOUNT_BIND '='    /* attached as it is (it is read-only already) */
@@ -126,6 +150,7 @@ struct bh_msg_exec {
     uint64_t id;
     uint32_t argc, envc, n_empty, n_copies;
     uint32_t in_memfd; /* length of the strings in the memfd; 0: they follow */
+    struct bh_msg_limits limits;
 };
 #define BH_EXEC_ROOT 1u
 #define BH_EXEC_GIVE 2u

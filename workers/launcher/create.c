@@ -18,7 +18,7 @@
 
 struct order {
     const struct bh_msg_create *msg;
-    const char *run, *key, *base, *layers[64];
+    const char *run, *key, *base[1], *layers[64];
     int layers_dir;          /* -1: no layers */
     int fds[BH_MSG_MAX_FDS]; /* the first is the worker's, which is not ours to close */
     size_t nfds;
@@ -38,12 +38,15 @@ static int parse(struct order *o, const void *data, size_t len, struct bh_fail *
     const char *text = data;
     struct bh_unpack u = {text + sizeof(*msg), text + len};
     o->msg = msg;
-    if (msg->n_layers > BH_ARRAY_LEN(o->layers))
+    if (msg->n_layers > BH_ARRAY_LEN(o->layers) || msg->n_base > BH_ARRAY_LEN(o->base))
         return bh_fail(fail, E2BIG, "read the request: too many layers");
     o->run = bh_unpack_str(&u);
     o->key = bh_unpack_str(&u);
-    o->base = bh_unpack_str(&u);
-    bool valid = o->run && bh_path_is_clean(o->run) && segment_valid(o->key) && segment_valid(o->base);
+    bool valid = msg->n_base > 0 && o->run && bh_path_is_clean(o->run) && segment_valid(o->key);
+    for (uint32_t i = 0; i < msg->n_base; i++) {
+        o->base[i] = bh_unpack_str(&u);
+        valid = valid && segment_valid(o->base[i]);
+    }
     for (uint32_t i = 0; i < msg->n_layers; i++) {
         o->layers[i] = bh_unpack_str(&u);
         valid = valid && segment_valid(o->layers[i]);
@@ -95,10 +98,10 @@ static int add_home(struct bh_launcher *l, struct order *o, const char *start, p
 static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
 {
     char path[512];
-    (void)snprintf(path, sizeof(path), "bases/%s", o->base);
+    (void)snprintf(path, sizeof(path), "bases/%s", o->base[0]);
     BH_CLEANUP_FD int base = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
     if (base < 0 || add_mount(o, bh_mount_clone(base, "", false), "the base", fail) < 0)
-        return base < 0 ? bh_fail(fail, errno, "open the base '%s'", o->base) : -1;
+        return base < 0 ? bh_fail(fail, errno, "open the base '%s'", o->base[0]) : -1;
     if (o->msg->n_layers == 0)
         return 0;
     (void)snprintf(path, sizeof(path), "%s/layers", o->run);
@@ -178,6 +181,9 @@ static int add_trees(struct bh_launcher *l, struct order *o, struct bh_fail *fai
 static int fill_order(struct bh_launcher *l, struct order *o, const struct bh_shell *shell, struct bh_fail *fail)
 {
     struct bh_msg_box head = {.kind = BH_MSG_BOX, .flags = o->msg->flags, .n_layers = o->msg->n_layers};
+    head.agent_uid = o->msg->agent_uid;
+    head.agent_gid = o->msg->agent_gid;
+    head.limits = o->msg->limits;
     bh_buf_add(&o->out, &head, sizeof(head));
     for (uint32_t i = 0; i < o->msg->n_layers; i++)
         bh_pack_str(&o->out, o->layers[i]);

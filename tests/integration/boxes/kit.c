@@ -103,7 +103,7 @@ static void on_lost(void *arg)
 int kit_create(struct kit *k, struct kit_box *b, const struct kit_how *how)
 {
     *b = (struct kit_box){.kit = k, .key = bh_asprintf("k%u", ++k->serial)};
-    struct bh_box_spec spec = {.run_dir = k->run_dir, .key = b->key, .base = "host"};
+    struct bh_box_spec spec = {.run_dir = k->run_dir, .key = b->key};
     if (how) {
         spec.writable_usr = how->writable_usr;
         spec.shared = how->shared;

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The limits of a box or of an agent, as numbers. What the document says is read by the loader (load_box.c), what it
+ * does not say has a default that depends on the host, filled in where the host is known (bh_limits_fill).
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+enum bh_limit {
+    BH_LIMIT_MEMORY, /* bytes */
+    BH_LIMIT_CPUS,   /* thousandths of a processor */
+    BH_LIMIT_PIDS,   /* processes and threads */
+    BH_LIMIT_DISK,   /* bytes that a box may write to its root */
+    BH_LIMIT_INODES, /* files that it may make there */
+    BH_LIMIT_NOFILE, /* open files of one process */
+    BH_LIMIT_OUTPUT, /* bytes of an execution's stdout and stderr that are kept */
+    BH_N_LIMITS,
+};
+
+struct bh_limits {
+    int64_t of[BH_N_LIMITS]; /* by enum bh_limit; 0: none is said */
+    uint32_t asked;          /* one bit each: the document says it, it is no default */
+};
+
+/* What holds a limit of a box. */
+enum bh_enforcer {
+    BH_BY_NOTHING,
+    BH_BY_CGROUP2,
+    BH_BY_CGROUP1,
+    BH_BY_RLIMIT,   /* exact, per process or per user in the box's user namespace */
+    BH_BY_TMPFS,    /* exact */
+    BH_BY_QUOTA,    /* exact */
+    BH_BY_WATCHDOG, /* looked at every now and then: may be overshot */
+};
+struct bh_enforced {
+    unsigned char by[BH_N_LIMITS]; /* enum bh_enforcer */
+};
