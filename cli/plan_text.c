@@ -26,6 +26,21 @@ static void print_asks(const struct bh_plan *plan)
     }
 }
 
+static void print_limits(const struct bh_limits *limits)
+{
+    char text[BH_LIMIT_TEXT];
+    bool any = false;
+    for (int i = 0; i < BH_N_LIMITS; i++) {
+        if (!(limits->asked & 1u << i))
+            continue;
+        printf("%s%s %s", any ? ", " : "    limits ", bh_limit_name((enum bh_limit)i),
+               bh_limit_format((enum bh_limit)i, limits->of[i], text));
+        any = true;
+    }
+    if (any)
+        printf("\n");
+}
+
 static void print_box(const struct bh_plan *plan, const struct bh_plan_box *box)
 {
     printf("  %s (%s, %s, base %s, network ", box->id, bh_topology_text(box->topology), label_text(box->label),
@@ -37,6 +52,7 @@ static void print_box(const struct bh_plan *plan, const struct bh_plan_box *box)
     printf("\n    why: ");
     bh_cli_print_escaped(box->reason);
     printf("\n");
+    print_limits(&box->limits);
     for (size_t i = 0; i < box->n_powers; i++)
         printf("    power: %s\n", box->powers[i]);
 }
@@ -87,6 +103,7 @@ static void print_agent(const struct bh_plan *plan, const struct bh_plan_agent *
         printf(")");
     }
     printf("\n");
+    print_limits(&agent->limits);
     print_after(plan, agent);
     print_inputs(agent);
     print_outputs(agent);

@@ -38,3 +38,13 @@ enum bh_enforcer {
 struct bh_enforced {
     unsigned char by[BH_N_LIMITS]; /* enum bh_enforcer */
 };
+
+/* "memory", "cpus", …: the key of the document. */
+const char *bh_limit_name(enum bh_limit limit);
+/* "cgroup-v2", "rlimit", …; "nothing". */
+const char *bh_enforcer_name(enum bh_enforcer by);
+/* The least that the loader takes: what a box can live in. */
+int64_t bh_limit_least(enum bh_limit limit);
+/* As the document would have it: "64MiB", "0.5", "256". */
+enum { BH_LIMIT_TEXT = 32 };
+char *bh_limit_format(enum bh_limit limit, int64_t value, char buf[static BH_LIMIT_TEXT]);

@@ -220,24 +220,64 @@ void bh_read_network(struct bh_reader *r, struct bh_node *n, void *field)
         bh_read_later(r, n, "network");
 }
 
-/* --- limits: the field of each is a map of what was read --- */
+/* --- limits: the field of each is what was read --- */
+
+struct limits {
+    struct bh_val *all; /* key → number */
+    struct bh_limits said;
+};
+
+static enum bh_limit limit_of(const struct bh_node *n)
+{
+    int limit = 0;
+    while (limit < BH_N_LIMITS && !bh_streq(bh_limit_name((enum bh_limit)limit), bh_node_key(n)))
+        limit++;
+    return (enum bh_limit)limit;
+}
+
+static void take_limit(struct limits *into, enum bh_limit limit, int64_t value)
+{
+    into->said.of[limit] = value;
+    into->said.asked |= 1u << limit;
+}
+
+/* A box that cannot live is no box with a limit: what is less than the least is a mistake. */
+static bool is_livable(struct bh_reader *r, const struct bh_node *n, enum bh_limit limit, int64_t value)
+{
+    char least[BH_LIMIT_TEXT];
+    if (value >= bh_limit_least(limit))
+        return true;
+    bh_read_error(r, n, BH_E_BAD_VALUE, "a box cannot live with less; leave the key away for the default",
+                  "%s %s is too small: the least is %s", bh_limit_name(limit), bh_node_text(n),
+                  bh_limit_format(limit, bh_limit_least(limit), least));
+    return false;
+}
 
 static void read_size_limit(struct bh_reader *r, struct bh_node *n, void *field)
 {
+    struct limits *into = field;
+    enum bh_limit limit = limit_of(n);
     int64_t bytes;
-    if (bh_read_size(r, n, &bytes))
-        bh_val_set_int(field, bh_node_key(n), bytes);
+    if (!bh_read_size(r, n, &bytes) || !is_livable(r, n, limit, bytes))
+        return;
+    bh_val_set_int(into->all, bh_node_key(n), bytes);
+    take_limit(into, limit, bytes);
 }
 
 static void read_count_limit(struct bh_reader *r, struct bh_node *n, void *field)
 {
+    struct limits *into = field;
+    enum bh_limit limit = limit_of(n);
     int64_t count;
-    if (bh_read_int(r, n, 1, INT64_MAX, &count))
-        bh_val_set_int(field, bh_node_key(n), count);
+    if (!bh_read_int(r, n, 1, INT64_MAX, &count) || !is_livable(r, n, limit, count))
+        return;
+    bh_val_set_int(into->all, bh_node_key(n), count);
+    take_limit(into, limit, count);
 }
 
 static void read_cpus(struct bh_reader *r, struct bh_node *n, void *field)
 {
+    struct limits *into = field;
     double cpus = 0;
     const char *text = bh_node_text(n);
     if (!bh_node_is_plain(n) || bh_parse_number(text, &cpus) < 0) {
@@ -247,16 +287,29 @@ static void read_cpus(struct bh_reader *r, struct bh_node *n, void *field)
     bh_node_set_type(n, BH_NODE_AS_NUMBER);
     if (cpus <= 0 || cpus > 65536)
         bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "%s cpus are out of range: more than 0, at most 65536", text);
-    else
-        bh_val_set(field, "cpus", bh_val_num(cpus));
+    else if (is_livable(r, n, BH_LIMIT_CPUS, (int64_t)(cpus * 1000 + 0.5))) {
+        bh_val_set(into->all, "cpus", bh_val_num(cpus));
+        take_limit(into, BH_LIMIT_CPUS, (int64_t)(cpus * 1000 + 0.5));
+    }
+}
+
+/* What the broker counts: nobody counts it yet. */
+static void read_broker_limit(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    struct limits *into = field;
+    int64_t count;
+    if (!bh_read_int(r, n, 1, INT64_MAX, &count))
+        return;
+    bh_val_set_int(into->all, bh_node_key(n), count);
+    bh_read_later(r, n, bh_arena_printf(r->arena, "limits.%s", bh_node_key(n)));
 }
 
 static const struct bh_key limits_keys[] = {
-    {"memory", read_size_limit, 0, 0},  {"cpus", read_cpus, 0, 0},
-    {"pids", read_count_limit, 0, 0},   {"disk", read_size_limit, 0, 0},
-    {"inodes", read_count_limit, 0, 0}, {"nofile", read_count_limit, 0, 0},
-    {"output", read_size_limit, 0, 0},  {"requests", read_count_limit, 0, 0},
-    {"tokens", read_count_limit, 0, 0}, {"gpus", NULL, 0, BH_KEY_RESERVED},
+    {"memory", read_size_limit, 0, 0},   {"cpus", read_cpus, 0, 0},
+    {"pids", read_count_limit, 0, 0},    {"disk", read_size_limit, 0, 0},
+    {"inodes", read_count_limit, 0, 0},  {"nofile", read_count_limit, 0, 0},
+    {"output", read_size_limit, 0, 0},   {"requests", read_broker_limit, 0, 0},
+    {"tokens", read_broker_limit, 0, 0}, {"gpus", NULL, 0, BH_KEY_RESERVED},
 };
 const struct bh_key_table bh_limits_table = {"limits", "limits", limits_keys, BH_ARRAY_LEN(limits_keys), 0};
 
@@ -288,13 +341,13 @@ void bh_read_limits(struct bh_reader *r, struct bh_node *n, void *field)
     struct bh_traits *traits = field;
     struct bh_pos pos = bh_node_pos(n);
     BH_CLEANUP_VAL struct bh_val *all = bh_val_map();
-    if (!bh_read_map(r, n, &bh_limits_table, all))
+    struct limits read = {.all = all};
+    if (!bh_read_map(r, n, &bh_limits_table, &read))
         return;
     traits->limits = pick(r, all, crew, false, pos);
     traits->box_limits = pick(r, all, box, true, pos);
     traits->crew_limits = pick(r, all, crew, true, pos);
-    if (bh_val_len(all) > 0)
-        bh_read_later(r, n, "limits");
+    traits->said = read.said;
 }
 
 /* --- files --- */

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "topologies/limits.h"
 
 struct bh_node; /* a node of the positioned tree, topologies/yaml_tree.h */
 
@@ -101,6 +102,7 @@ struct bh_traits {
     struct bh_str box_limits; /* of those the ones a box has once: disk, inodes, nofile; the rest of them (output,
                                  requests, tokens) count per agent */
     struct bh_str crew_limits; /* canonical JSON of memory, cpus, pids */
+    struct bh_limits said;     /* all of them as numbers; where nothing is said 0 */
 };
 
 struct bh_agent {

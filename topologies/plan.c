@@ -122,6 +122,7 @@ static void make(struct bh_planner *pl)
     bh_graph_stages(pl);
     bh_graph_order(pl);
     bh_placement_make(pl);
+    bh_plan_limits(pl);
     bh_plan_box_collisions(pl);
     bh_plan_asks(pl);
     bh_plan_warnings(pl);

@@ -80,6 +80,9 @@ struct bh_plan_agent {
     size_t n_matrix;
     const char **steered_by; /* tainted artifacts that decide whether, or how often, it runs */
     size_t n_steered_by;
+    /* What the document says of it: in a box of its own everything; in a shared one MEMORY, CPUS and PIDS where they
+     * are less than the box's (a group of its own inside), and OUTPUT. */
+    struct bh_limits limits;
     bool implicit_inputs; /* `inputs` are those of the earlier stages, not the document's */
 };
 
@@ -101,6 +104,8 @@ struct bh_plan_box {
     size_t n_setup;
     struct bh_pair *files; /* of boxes.NAME */
     size_t n_files;
+    struct bh_limits limits; /* what the document says of the whole box, OUTPUT not among it */
+    struct bh_limits room;   /* shared: of MEMORY, CPUS and PIDS the most that one of its agents asks for */
 };
 
 struct bh_param_value { /* given or defaulted; text as the agent sees it */

@@ -36,6 +36,22 @@ static struct bh_val *network_value(const char *network)
     return bh_val_str(network);
 }
 
+/* What the document says; cpus are a number, the others integers. */
+static struct bh_val *limits_value(const struct bh_limits *limits)
+{
+    struct bh_val *v = bh_val_map();
+    for (int i = 0; i < BH_N_LIMITS; i++) {
+        const char *name = bh_limit_name((enum bh_limit)i);
+        if (!(limits->asked & 1u << i))
+            continue;
+        if (i == BH_LIMIT_CPUS)
+            bh_val_set(v, name, bh_val_num((double)limits->of[i] / 1000));
+        else
+            bh_val_set_int(v, name, limits->of[i]);
+    }
+    return v;
+}
+
 static struct bh_val *box_value(const struct bh_plan *plan, const struct bh_plan_box *box)
 {
     struct bh_val *v = bh_val_map();
@@ -49,6 +65,7 @@ static struct bh_val *box_value(const struct bh_plan *plan, const struct bh_plan
     bh_val_set_str(v, "label", label_text(box->label));
     bh_val_set_bool(v, "private", box->private_);
     bh_val_set(v, "powers", texts(box->powers, box->n_powers));
+    bh_val_set(v, "limits", limits_value(&box->limits));
     bh_val_set_str(v, "reason", box->reason);
     return v;
 }
@@ -128,6 +145,7 @@ static struct bh_val *agent_value(const struct bh_plan *plan, const struct bh_pl
     bh_val_set_str(v, "label", label_text(a->label));
     bh_val_set_str(v, "why", a->why);
     bh_val_set(v, "steered_by", texts(a->steered_by, a->n_steered_by));
+    bh_val_set(v, "limits", limits_value(&a->limits));
     bh_val_set_str(v, "action", "run");
     bh_val_set_str(v, "reason", a->reason);
     return v;

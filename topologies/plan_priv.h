@@ -177,6 +177,9 @@ void bh_plan_box_collisions(struct bh_planner *pl);  /* after placement */
 void bh_placement_join(struct bh_planner *pl);
 void bh_placement_make(struct bh_planner *pl);
 
+/* plan_limits.c: after placement. */
+void bh_plan_limits(struct bh_planner *pl);
+
 /* labels.c: needs bound inputs and draft->group. */
 void bh_plan_labels(struct bh_planner *pl);
 /* "pages.jsonl ← retrieval (untrusted: true)"; NULL where the agent is trusted. In the plan's arena. */

@@ -5,6 +5,7 @@
  */
 #include "topologies/traits.h"
 
+#include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/val.h"
@@ -13,6 +14,30 @@
 static const char *first_of(const char *a, const char *b, const char *c)
 {
     return a ? a : b ? b : c;
+}
+
+/* A value of the loader's canonical JSON; NULL where there is none. */
+static struct bh_val *parse(const char *json)
+{
+    struct bh_val *v = NULL;
+    if (json && bh_json_parse(json, strlen(json), &v, NULL) < 0)
+        return NULL;
+    return v;
+}
+
+/* What a box says of limits, and what it does not say from further out. */
+static const char *merged(struct bh_planner *pl, const char *own, const char *top)
+{
+    if (!own || !top)
+        return own ? own : top;
+    BH_CLEANUP_VAL struct bh_val *all = parse(own), *rest = parse(top);
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    for (size_t i = 0; i < bh_val_len(rest); i++) {
+        if (!bh_val_get(all, bh_val_key_at(rest, i)))
+            bh_val_set(all, bh_val_key_at(rest, i), bh_val_copy(bh_val_at(rest, i)));
+    }
+    bh_json_format_canonical(all, &text);
+    return bh_arena_strdup(pl->arena, text.data);
 }
 
 struct bh_box_traits bh_traits_of_box(struct bh_planner *pl, const struct bh_box_doc *doc)
@@ -26,8 +51,8 @@ struct bh_box_traits bh_traits_of_box(struct bh_planner *pl, const struct bh_box
         .base = first_of(bh_fill_text(pl, &scope, base, at), "host", NULL),
         .network = first_of(own->network.s, top->network.s, "none"),
         .user = first_of(own->user.s, top->user.s, "agent"),
-        .limits = first_of(own->limits.s, top->limits.s, NULL),
-        .box_limits = first_of(own->box_limits.s, top->box_limits.s, NULL),
+        .limits = merged(pl, own->limits.s, top->limits.s),
+        .box_limits = merged(pl, own->box_limits.s, top->box_limits.s),
         .base_said = base.s != NULL,
         .network_said = own->network.s || top->network.s,
         .user_said = own->user.s || top->user.s,
@@ -44,15 +69,6 @@ struct bh_box_traits bh_traits_of_agent(struct bh_planner *pl, size_t agent)
     t.limits = first_of(own->limits.s, t.limits, NULL);
     t.box_limits = first_of(own->box_limits.s, t.box_limits, NULL);
     return t;
-}
-
-/* A value of the loader's canonical JSON; NULL where there is none. */
-static struct bh_val *parse(const char *json)
-{
-    struct bh_val *v = NULL;
-    if (json && bh_json_parse(json, strlen(json), &v, NULL) < 0)
-        return NULL;
-    return v;
 }
 
 /* A key of the agent's own `limits` that is in its JSON, but not so in the box's. */

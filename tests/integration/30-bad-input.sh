@@ -103,7 +103,8 @@ done << 'TABLE'
 |attempts: 3
 |untrusted: true
 |network: public
-|limits: {memory: 1GiB}
+|limits: {tokens: 1000}
+|limits: {requests: 10}
 |retries: 2
 |gate: approve
 |prepare: 'true'

@@ -438,7 +438,7 @@ static void test_defaults_in_boxes(void **state)
                     "1GiB, memory: 1GiB, tokens: 5}}\n"
                     "boxes: {lab: {}}\n"
                     "agents:\n- {name: a, run: b}\n- {name: c, run: d, box: lab}\n- {name: e, run: f, box: lab, user: "
-                    "agent, limits: {inodes: 7, memory: 2GiB}}\n");
+                    "agent, limits: {inodes: 700, memory: 2GiB}}\n");
     const struct bh_agent *a = &p->agents[0], *c = &p->agents[1], *e = &p->agents[2];
     assert_string_equal(p->traits.base.s, "dir:x"); /* defaults before the top level */
     assert_string_equal(p->traits.network.s, "public");
@@ -452,7 +452,7 @@ static void test_defaults_in_boxes(void **state)
     assert_string_equal(c->traits.crew_limits.s, "{\"memory\":1073741824}");
     assert_int_equal(c->env.len, 1);
     assert_string_equal(e->traits.user.s, "agent");
-    assert_string_equal(e->traits.box_limits.s, "{\"inodes\":7}");
+    assert_string_equal(e->traits.box_limits.s, "{\"inodes\":700}");
     assert_string_equal(e->traits.crew_limits.s, "{\"memory\":2147483648}");
     BH_CLEANUP_PIPELINE struct bh_pipeline *q =
         t_load(HEAD "defaults: {box: crew, network: public}\nagents: [{name: a, run: b}]\n");
@@ -511,6 +511,9 @@ static void test_not_later(void **state)
         "  secrets: {}\n",
         "  endpoints: []\n",
         "  limits: {}\n",
+        "  limits: {memory: 1GiB, cpus: 1, pids: 5, disk: 1MiB, inodes: 100, nofile: 64, output: 1MiB}\n",
+        "boxes: {b: {limits: {pids: 5}}}\n",
+        "defaults: {limits: {pids: 5}}\n",
         "  accept: {}\n",
         "  base: host\n",
         "  outputs: [{name: x, kind: file}]\n",
@@ -545,7 +548,7 @@ static void test_later(void **state)
         {"  matrix: {include: [{m: a}]}\n", "matrix", "agents[0].matrix"},
         {"  when: always\n", "when", "agents[0].when"},
         {"  gate: approve\n", "gate", "agents[0].gate"},
-        {"  limits: {pids: 5}\n", "limits", "agents[0].limits"},
+        {"  limits: {tokens: 5}\n", "limits.tokens", "agents[0].limits.tokens"},
         {"  retries: 1\n", "retries", "agents[0].retries"},
         {"  accept: {x: {approve: true}}\n", "accept", "agents[0].accept"},
         {"  accept: {'x-*': {validate: {kind: json, paths: [a/*], command: [x]}, endorse: true}}\n", "accept",
@@ -555,9 +558,10 @@ static void test_later(void **state)
         {"base: oci-archive:x\n", "base", "base"},
         {"secrets: {k: {env: K}}\n", "secrets", "secrets"},
         {"finally: [{name: z, run: y}]\n", "finally", "finally"},
-        {"boxes: {b: {limits: {pids: 5}}}\n", "limits", "boxes.b.limits"},
+        {"boxes: {b: {limits: {requests: 5}}}\n", "limits.requests", "boxes.b.limits.requests"},
         {"boxes: {b: {network: host}}\n", "network", "boxes.b.network"},
-        {"defaults: {limits: {pids: 5}}\n", "limits", "defaults.limits"}, /* once, where it is written */
+        {"defaults: {limits: {tokens: 5}}\n", "limits.tokens",
+         "defaults.limits.tokens"}, /* once, where it is written */
     };
     (void)state;
     for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
