@@ -69,7 +69,7 @@ static const struct bh_field output_fields[] = {
 };
 static const struct bh_shape output_shape = SHAPE("output", bh_lease_output, output_fields, .problem = output_problem);
 
-/* --- environment, box --- */
+/* --- environment --- */
 
 static const struct bh_field env_fields[] = {
     FIELD(bh_lease_env, name, .kind = BH_FIELD_TEXT, .min = 1, .max = ARG_MAX_BYTES, .problem = bh_rule_env_name),
@@ -77,12 +77,47 @@ static const struct bh_field env_fields[] = {
 };
 static const struct bh_shape env_shape = SHAPE("variable", bh_lease_env, env_fields);
 
+/* --- limits --- */
+
+enum { ID_MAX = 65535 }; /* of an image's user: what a range of ids holds */
+
+#define LIMIT(name, which)                                                                                            \
+    {                                                                                                                 \
+        .key = name, .kind = BH_FIELD_INT64, .at = offsetof(struct bh_limits, of[BH_LIMIT_##which]), .max = INT64_MAX \
+    }
+
+static const char *limits_problem(const void *s)
+{
+    const struct bh_limits *l = s;
+    for (int i = 0; i < BH_N_LIMITS; i++) {
+        if (l->asked & 1u << i && l->of[i] == 0)
+            return "asks for a limit that it does not give";
+    }
+    return NULL;
+}
+
+static const struct bh_field limits_fields[] = {
+    LIMIT("memory", MEMORY), LIMIT("cpus", CPUS),
+    LIMIT("pids", PIDS),     LIMIT("disk", DISK),
+    LIMIT("inodes", INODES), LIMIT("nofile", NOFILE),
+    LIMIT("output", OUTPUT), FIELD(bh_limits, asked, .kind = BH_FIELD_INT, .max = (1 << BH_N_LIMITS) - 1),
+};
+static const struct bh_shape limits_shape = SHAPE("limits", bh_limits, limits_fields, .problem = limits_problem);
+
+/* --- the box --- */
+
 static const struct bh_field box_fields[] = {
     FIELD(bh_lease_box, id, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_NAME_MAX),
     FIELD(bh_lease_box, key, .kind = BH_FIELD_TEXT, .max = BH_NAME_MAX, .problem = bh_rule_segment),
     FIELD(bh_lease_box, shared, .kind = BH_FIELD_BOOL),
     FIELD(bh_lease_box, writable_usr, .kind = BH_FIELD_BOOL),
     FIELD(bh_lease_box, base, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_PATH_TEXT_MAX),
+    LIST(bh_lease_box, base_layers, n_base_layers, .kind = BH_FIELD_TEXTS, .max = BH_PATH_TEXT_MAX,
+         .max_items = LAYERS_MAX, .problem = bh_rule_path),
+    FIELD(bh_lease_box, agent_uid, .kind = BH_FIELD_INT64, .max = ID_MAX),
+    FIELD(bh_lease_box, agent_gid, .kind = BH_FIELD_INT64, .max = ID_MAX),
+    FIELD(bh_lease_box, limits, .kind = BH_FIELD_STRUCT, .sub = &limits_shape),
+    FIELD(bh_lease_box, best_effort, .kind = BH_FIELD_BOOL),
     LIST(bh_lease_box, layers, n_layers, .kind = BH_FIELD_TEXTS, .max = BH_NAME_MAX, .max_items = LAYERS_MAX,
          .problem = bh_rule_segment),
     LIST(bh_lease_box, setup, n_setup, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
@@ -130,6 +165,7 @@ static const struct bh_field lease_fields[] = {
     FIELD(bh_lease, setup_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
     FIELD(bh_lease, run_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
     FIELD(bh_lease, grace_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_lease, limits, .kind = BH_FIELD_STRUCT, .sub = &limits_shape),
     FIELD(bh_lease, keep, .kind = BH_FIELD_WORD, .words = keep_words),
 };
 static const struct bh_shape lease_shape = SHAPE("lease", bh_lease, lease_fields, .problem = lease_problem);

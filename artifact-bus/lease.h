@@ -95,10 +95,10 @@ struct bh_result {
     struct bh_wall started, ended;
     struct bh_result_output *outputs;
     size_t n_outputs;
-    char *kept_box; /* path of the kept box below home, or NULL */
-    int64_t cpu_ms, max_rss_bytes, disk_bytes, box_ms;
-    int64_t output_dropped; /* bytes of stdout and stderr beyond the output limit */
-    char *limits;           /* what held the limits: "memory=cgroup-v2 disk=watchdog …", NULL where it never ran */
+    char *kept_box;                                    /* path of the kept box below home, or NULL */
+    int64_t cpu_ms, max_rss_bytes, disk_bytes, box_ms; /* disk_bytes -1: nobody has looked */
+    int64_t output_dropped;                            /* bytes of stdout and stderr beyond the output limit */
+    char *limits; /* what held the limits: "memory=cgroup-v2 disk=watchdog …", NULL where it never ran */
 };
 void bh_result_fini(struct bh_result *r);
 struct bh_val *bh_result_to_val(const struct bh_result *r);

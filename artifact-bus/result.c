@@ -4,13 +4,21 @@
  * from it only what these tables let through.
  */
 #include <limits.h>
+#include <string.h>
 
 #include "artifact-bus/lease.h"
 #include "artifact-bus/lease_priv.h"
 #include "artifact-bus/text_rules_priv.h"
 #include "topologies/names.h"
 
-enum { DETAIL_MAX = 256 * 1024, EXIT_MAX = 255, SIGNAL_MAX = 64 };
+enum { DETAIL_MAX = 256 * 1024, EXIT_MAX = 255, SIGNAL_MAX = 64, LIMITS_TEXT_MAX = 1023 };
+
+/* "memory=cgroup-v2 disk=watchdog+best-effort": nothing that a terminal would obey. */
+static const char *limits_text_problem(const char *text)
+{
+    static const char chars[] = "abcdefghijklmnopqrstuvwxyz0123456789=+- ";
+    return text[strspn(text, chars)] != '\0' ? "is no list of limits" : NULL;
+}
 
 static const struct bh_field output_fields[] = {
     FIELD(bh_result_output, name, .kind = BH_FIELD_TEXT, .max = BH_ARTIFACT_MAX, .problem = bh_artifact_name_problem),
@@ -51,8 +59,11 @@ static const struct bh_field result_fields[] = {
     FIELD(bh_result, kept_box, .kind = BH_FIELD_OPT_TEXT, .max = BH_PATH_TEXT_MAX, .problem = bh_rule_path),
     FIELD(bh_result, cpu_ms, .kind = BH_FIELD_INT64, .max = INT64_MAX),
     FIELD(bh_result, max_rss_bytes, .kind = BH_FIELD_INT64, .max = INT64_MAX),
-    FIELD(bh_result, disk_bytes, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_result, disk_bytes, .kind = BH_FIELD_INT64, .min = -1, .max = INT64_MAX),
     FIELD(bh_result, box_ms, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_result, output_dropped, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_result, limits, .kind = BH_FIELD_OPT_TEXT, .min = 1, .max = LIMITS_TEXT_MAX,
+          .problem = limits_text_problem),
 };
 static const struct bh_shape result_shape = SHAPE("result", bh_result, result_fields, .problem = result_problem);
 

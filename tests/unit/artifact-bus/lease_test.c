@@ -17,6 +17,9 @@ static const char lease_json[] =
     "{\"run\":\"" RUN "\",\"instance\":\"" RUN "-000007\",\"epoch\":3,\"agent\":\"modeling\",\"stage\":\"model\","
     "\"attempt\":1,\"try_\":2,"
     "\"box\":{\"id\":\"crew\",\"key\":\"crew-1\",\"shared\":true,\"writable_usr\":true,\"base\":\"host\","
+    "\"base_layers\":[\"sha256-2\",\"sha256-1\"],\"agent_uid\":33,\"agent_gid\":34,"
+    "\"limits\":{\"memory\":1048576,\"cpus\":500,\"pids\":64,\"disk\":65536,\"inodes\":100,\"nofile\":32,\"output\":0,"
+    "\"asked\":15},\"best_effort\":true,"
     "\"layers\":[\"layer-2\",\"layer-1\"],\"setup\":[\"/bin/sh\",\"-ceu\",\"true\"],"
     "\"files\":[{\"path\":\"tools/x.py\",\"object\":" OBJECT "}]},"
     "\"setup\":[\"pip\",\"install\",\"\"],\"run_argv\":[\"/bin/sh\",\"-ceu\",\"echo hi\"],"
@@ -27,13 +30,16 @@ static const char lease_json[] =
     "\"outputs\":[{\"name\":\"scores.csv\",\"glob\":null,\"path\":\"out/scores.csv\",\"optional\":false,"
     "\"max_size\":-1,\"max_files\":1000},"
     "{\"name\":null,\"glob\":\"parts/**\",\"path\":\"out\",\"optional\":true,\"max_size\":5,\"max_files\":7}],"
-    "\"setup_ns\":3600000000000,\"run_ns\":1,\"grace_ns\":0,\"keep\":\"always\"}";
+    "\"setup_ns\":3600000000000,\"run_ns\":1,\"grace_ns\":0,"
+    "\"limits\":{\"memory\":1048576,\"cpus\":0,\"pids\":0,\"disk\":0,\"inodes\":0,\"nofile\":32,\"output\":4096,"
+    "\"asked\":65},\"keep\":\"always\"}";
 
 static const char result_json[] =
     "{\"instance\":\"" RUN "-000007\",\"epoch\":3,\"outcome\":\"succeeded\",\"reason\":null,\"detail\":\"fine\","
     "\"exit_code\":0,\"signal\":0,\"started\":1764423223000123,\"ended\":1764423224000000,"
     "\"outputs\":[{\"name\":\"scores.csv\",\"object\":" OBJECT "}],\"kept_box\":\"runs/x/boxes/y\","
-    "\"cpu_ms\":10,\"max_rss_bytes\":4096,\"disk_bytes\":0,\"box_ms\":12}";
+    "\"cpu_ms\":10,\"max_rss_bytes\":4096,\"disk_bytes\":0,\"box_ms\":12,\"output_dropped\":7,"
+    "\"limits\":\"memory=cgroup-v2 disk=watchdog +best-effort\"}";
 
 static struct bh_val *from_json(const char *text)
 {
@@ -71,6 +77,15 @@ static void test_lease_round_trip(void **state)
     T_INT(l.outputs[0].max_size, -1);
     T_INT(l.setup_ns, 3600 * BH_NS_PER_S);
     T_INT(l.keep, BH_LEASE_KEEP_ALWAYS);
+    T_INT(l.box.n_base_layers, 2);
+    T_STR(l.box.base_layers[0], "sha256-2");
+    T_INT(l.box.agent_uid, 33);
+    T_INT(l.box.agent_gid, 34);
+    assert_true(l.box.best_effort);
+    T_INT(l.box.limits.of[BH_LIMIT_CPUS], 500);
+    T_INT(l.box.limits.asked, 15);
+    T_INT(l.limits.of[BH_LIMIT_OUTPUT], 4096);
+    T_INT(l.limits.asked, 1u << BH_LIMIT_MEMORY | 1u << BH_LIMIT_OUTPUT);
     back = bh_lease_to_val(&l);
     assert_true(bh_val_equal(v, back));
     bh_lease_fini(&l);
@@ -109,6 +124,8 @@ static void test_result_round_trip(void **state)
     T_STR(r.outputs[0].name, "scores.csv");
     T_STR(r.kept_box, "runs/x/boxes/y");
     T_INT(r.box_ms, 12);
+    T_INT(r.output_dropped, 7);
+    T_STR(r.limits, "memory=cgroup-v2 disk=watchdog +best-effort");
     back = bh_result_to_val(&r);
     assert_true(bh_val_equal(v, back));
     bh_result_fini(&r);
@@ -230,8 +247,10 @@ static struct bh_val *mutated(const struct bh_val *v, struct mutation *m)
     return copy;
 }
 
-static bool is_optional(const char *key)
+static bool is_optional(const char *key, enum bh_val_type type)
 {
+    if (strcmp(key, "limits") == 0)
+        return type == BH_VAL_STR; /* of the result */
     static const char *const optional[] = {"prompt", "needs_json", "reason", "detail", "kept_box"};
     for (size_t i = 0; i < BH_ARRAY_LEN(optional); i++) {
         if (strcmp(key, optional[i]) == 0)
@@ -251,7 +270,7 @@ static int spoil_every_field(const char *json, decode_fn *decode)
             BH_CLEANUP_VAL struct bh_val *bad = mutated(good, &m);
             BH_CLEANUP_ERR struct bh_err *err = NULL;
             more = m.key[0] != '\0';
-            if (!more || kind == (int)m.type || (kind == BH_VAL_NULL && is_optional(m.key)))
+            if (!more || kind == (int)m.type || (kind == BH_VAL_NULL && is_optional(m.key, m.type)))
                 continue;
             int rc = decode(bad, &err);
             bool pair = strcmp(m.key, "name") == 0 || strcmp(m.key, "glob") == 0; /* the pair is named by its parent */
@@ -268,7 +287,7 @@ static int spoil_every_field(const char *json, decode_fn *decode)
 static void test_every_field_of_the_lease(void **state)
 {
     (void)state;
-    assert_in_range(spoil_every_field(lease_json, decode_lease), 400, 700);
+    assert_in_range(spoil_every_field(lease_json, decode_lease), 400, 1000);
 }
 
 static void test_every_field_of_the_result(void **state)
@@ -334,6 +353,14 @@ static const struct edit lease_edits[] = {
     {"out/scores.csv", "out/../../x", "'outputs[0].path' of the lease is no path"},
     {"\"max_size\":-1", "\"max_size\":-2", "'outputs[0].max_size' of the lease is out of range"},
     {"\"setup_ns\":3600000000000", "\"setup_ns\":-1", "'setup_ns' of the lease is out of range"},
+    {"sha256-1", "../x", "'box.base_layers[1]' of the lease is no path that stays below"},
+    {"\"agent_uid\":33", "\"agent_uid\":65536", "'box.agent_uid' of the lease is out of range"},
+    {"\"agent_gid\":34", "\"agent_gid\":-1", "'box.agent_gid' of the lease is out of range"},
+    {"\"memory\":1048576", "\"memory\":-1", "'box.limits.memory' of the lease is out of range"},
+    {"\"memory\":1048576", "\"memory\":0", "'box.limits' of the lease asks for a limit that it does not give"},
+    {"\"asked\":15", "\"asked\":128", "'box.limits.asked' of the lease is out of range"},
+    {"\"asked\":15", "\"asked\":-1", "'box.limits.asked' of the lease is out of range"},
+    {"\"output\":4096", "\"output\":0", "'limits' of the lease asks for a limit that it does not give"},
     {"\"always\"", "\"sometimes\"", "'keep' of the lease is none of the known words"},
     {"\"always\"", "\"always\\u0000\"", "'keep' of the lease is none of the known words"},
 };
@@ -356,6 +383,10 @@ static const struct edit result_edits[] = {
     {"\"size\":3", "\"size\":-3", "'outputs[0].object.size' of the result is out of range"},
     {"runs/x/boxes/y", "/etc", "'kept_box' of the result is no path"},
     {"\"cpu_ms\":10", "\"cpu_ms\":-1", "'cpu_ms' of the result is out of range"},
+    {"\"disk_bytes\":0", "\"disk_bytes\":-2", "'disk_bytes' of the result is out of range"},
+    {"\"output_dropped\":7", "\"output_dropped\":-1", "'output_dropped' of the result is out of range"},
+    {"disk=watchdog", "disk=\\u001b[1m", "'limits' of the result is no list of limits"},
+    {"\"memory=cgroup-v2 disk=watchdog +best-effort\"", "\"\"", "'limits' of the result is too short"},
 };
 
 static void refuse_edits(const char *json, const struct edit *edits, size_t n, decode_fn *decode)
