@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The site's policy file: who may have written it, and its table of keys. The one file of this room that touches the
+ * disk.
+ */
+#include "policies/site.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "topologies/scalar.h"
+#include "topologies/settings.h"
+
+enum { SITE_MAX = 64 * 1024, OVERFLOW_ID = 65534 };
+
+static void read_limits(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    static const char *const words[] = {"enforced", "best-effort"};
+    size_t i;
+    if (bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i))
+        *(bool *)field = i == 1;
+}
+
+static const struct bh_key keys[] = {{"limits", read_limits, offsetof(struct bh_site, best_effort), 0}};
+static const struct bh_key_table table = {"site", "a site policy", keys, BH_ARRAY_LEN(keys), 0};
+
+/* --- the file --- */
+
+/*
+ * In a user namespace root of the host has no number but the overflow id. Below /etc only root can have put it; a file
+ * that the caller names himself may be anybody's.
+ */
+static bool is_trusted_owner(const char *file, uid_t owner)
+{
+    return owner == 0 || owner == geteuid() || (owner == OVERFLOW_ID && bh_streq(file, BH_SITE_FILE));
+}
+
+static int check_owner(const char *file, int fd, struct bh_err **err)
+{
+    struct stat st;
+    int rc = 0;
+    if (fstat(fd, &st) < 0)
+        return bh_err_set(err, BH_E_POLICY, errno, "cannot read the site policy '%s'", file);
+    if (!S_ISREG(st.st_mode))
+        rc = bh_err_set(err, BH_E_POLICY, 0, "the site policy '%s' is no regular file", file);
+    else if (!is_trusted_owner(file, st.st_uid))
+        rc = bh_err_set(err, BH_E_POLICY, 0, "the site policy '%s' belongs to user %u", file, (unsigned)st.st_uid);
+    else if (st.st_mode & (S_IWGRP | S_IWOTH))
+        rc = bh_err_set(err, BH_E_POLICY, 0, "the site policy '%s' can be written by others", file);
+    if (rc != 0)
+        bh_err_hint(err, "it must be a file that root or you own, with mode 0644 or less");
+    return rc;
+}
+
+static int read_all(const char *file, int fd, struct bh_buf *text, struct bh_err **err)
+{
+    char part[4096];
+    ssize_t n;
+    while ((n = read(fd, part, sizeof(part))) > 0 && text->len <= SITE_MAX)
+        bh_buf_add(text, part, (size_t)n);
+    if (n < 0)
+        return bh_err_set(err, BH_E_POLICY, errno, "cannot read the site policy '%s'", file);
+    if (text->len > SITE_MAX)
+        return bh_err_set(err, BH_E_POLICY, 0, "the site policy '%s' is larger than 64 KiB", file);
+    return 0;
+}
+
+/* 0 with an empty *text where there is no file and none must be there. */
+static int read_file(const char *file, bool must_exist, struct bh_buf *text, bool *there, struct bh_err **err)
+{
+    BH_CLEANUP_FD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *there = fd >= 0;
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR) && !must_exist)
+        return 0;
+    if (fd < 0)
+        return bh_err_set(err, BH_E_POLICY, errno, "cannot read the site policy '%s'", file);
+    int rc = check_owner(file, fd, err);
+    return rc == 0 ? read_all(file, fd, text, err) : rc;
+}
+
+/* What is wrong with it is no fault of a pipeline: whatever the loader calls it, it is the policy that refuses. */
+static void as_policy(const struct bh_err *found, struct bh_errlist *errors)
+{
+    struct bh_err *err = NULL;
+    bh_err_set(&err, BH_E_POLICY, 0, "%s", bh_err_message(found));
+    if (bh_err_get_detail(found))
+        bh_err_detail(&err, "%s", bh_err_get_detail(found));
+    if (bh_err_get_hint(found))
+        bh_err_hint(&err, "%s", bh_err_get_hint(found));
+    bh_err_at(&err, bh_err_file(found), bh_err_line(found), bh_err_column(found), bh_err_path(found));
+    bh_errlist_add(errors, err);
+}
+
+int bh_site_read(const char *file, bool must_exist, struct bh_site *ret, struct bh_errlist *errors)
+{
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    struct bh_err *err = NULL;
+    struct bh_errlist found = {0};
+    struct bh_site site = {0};
+    bool there = false;
+    int rc = read_file(file, must_exist, &text, &there, &err);
+    if (rc != 0) {
+        bh_errlist_add(errors, err);
+        return rc;
+    }
+    if (there && bh_settings_load(file, text.data, text.len, &table, &site, &found) != 0) {
+        for (size_t i = 0; i < found.len; i++)
+            as_policy(found.items[i], errors);
+        rc = -BH_E_POLICY;
+    }
+    bh_errlist_fini(&found);
+    if (rc == 0) {
+        site.file = there ? bh_strdup(file) : NULL;
+        *ret = site;
+    }
+    return rc;
+}
+
+int bh_site_load(struct bh_site *ret, struct bh_errlist *errors)
+{
+    const char *named = getenv("BULKHEAD_SITE");
+    bool given = named && *named;
+    return bh_site_read(given ? named : BH_SITE_FILE, given, ret, errors);
+}
+
+void bh_site_fini(struct bh_site *site)
+{
+    bh_free(site->file);
+    *site = (struct bh_site){0};
+}
