@@ -140,7 +140,7 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
 {
     if (own_session(plan, fail) < 0)
         return -1;
-    if (limit(RLIMIT_CORE, 0) < 0 || limit(RLIMIT_NOFILE, 1024) < 0)
+    if (limit(RLIMIT_NOFILE, 1024) < 0)
         return bh_fail(fail, errno, "set limits");
     if (take_ids(in, plan, fail) < 0 || drop_capabilities(fail) < 0)
         return -1;

@@ -7,18 +7,22 @@
  * - What is in syscalls.def is allowed, what is in `special` under conditions, everything else answers EPERM.
  * - System calls newer than libseccomp's tables answer ENOSYS: programs then fall back to older ones. So does clone3,
  *   whose flags lie in memory, out of a filter's sight.
- * - Another architecture's calls answer ENOSYS.
+ * - Another architecture's calls answer ENOSYS; x32 calls are above all numbers and do too.
  * - Arguments that the kernel cuts to 32 bits are compared cut to 32 bits.
+ *
+ * The program is built for an architecture that is named, so that the test reads those of all of them on any machine.
  */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,6 +37,10 @@
 #else
 #error "the system call filter knows x86_64 and aarch64"
 #endif
+/* What the kernel calls them, and libseccomp. */
+static const struct arch {
+    uint32_t audit, scmp;
+} archs[] = {{AUDIT_ARCH_X86_64, SCMP_ARCH_X86_64}, {AUDIT_ARCH_AARCH64, SCMP_ARCH_AARCH64}};
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "offsets of argument halves");
 
 #define NUMBERS 512    /* calls above are unknown to everybody; x32 calls too */
@@ -52,11 +60,14 @@ static const char *const allowed[] = {
 };
 
 #define ARG(n) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[n]))
+#define ARG_HIGH(n) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[n]) + 4)
+#define CUT(bits) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, (bits))
 #define IF_EQ(k, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (k), (yes), (no))
 #define IF_ANY(bits, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), (yes), (no))
 #define YES BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define NO BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
 #define NOT_THERE BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS)
+#define AS_IF_DONE BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 0) /* answers 0, does nothing */
 
 #define NEW_NAMESPACES \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
@@ -64,41 +75,53 @@ static const char *const allowed[] = {
 /* Each ends every way through it with an answer. */
 static const struct special {
     const char *name;
-    struct sock_filter code[9];
     unsigned len;
+    struct sock_filter code[19];
 } special[] = {
-    {"clone", {ARG(0), IF_ANY(NEW_NAMESPACES, 0, 1), NO, YES}, 4},
-    {"clone3", {NOT_THERE}, 1},
-    /* Interfaces can be listed (netlink route); every other family asks more of the kernel than it is worth. */
+    {"clone", 4, {ARG(0), IF_ANY(NEW_NAMESPACES, 0, 1), NO, YES}},
+    {"clone3", 1, {NOT_THERE}},
+    /*
+     * Interfaces can be listed (netlink route); every other family asks more of the kernel than it is worth. Of the
+     * internet's, streams and datagrams of the protocols that everybody has: others load modules that nobody looks at,
+     * and raw ones are for root of a network.
+     */
     {"socket",
-     {ARG(0), IF_EQ(AF_UNIX, 5, 0), IF_EQ(AF_INET, 4, 0), IF_EQ(AF_INET6, 3, 0), IF_EQ(AF_NETLINK, 0, 3), ARG(2),
-      IF_EQ(0 /* NETLINK_ROUTE */, 0, 1), YES, NO},
-     9},
-    {"socketpair", {ARG(0), IF_EQ(AF_UNIX, 0, 1), YES, NO}, 4},
-    {"personality", {ARG(0), IF_EQ(0, 2, 0), IF_EQ(0x00020000, 1, 0), IF_EQ(0xffffffff, 0, 1), YES, NO}, 6},
-    /* Limits of oneself are set, those of another process (init has our id where there is one) only asked for. */
+     19,
+     {ARG(0), IF_EQ(AF_UNIX, 15, 0), IF_EQ(AF_INET, 4, 0), IF_EQ(AF_INET6, 3, 0), IF_EQ(AF_NETLINK, 0, 13), ARG(2),
+      IF_EQ(0 /* NETLINK_ROUTE */, 10, 11), ARG(1), CUT(0xf), IF_EQ(SOCK_STREAM, 1, 0), IF_EQ(SOCK_DGRAM, 0, 7), ARG(2),
+      IF_EQ(0, 4, 0), IF_EQ(IPPROTO_TCP, 3, 0), IF_EQ(IPPROTO_UDP, 2, 0), IF_EQ(IPPROTO_ICMP, 1, 0),
+      IF_EQ(IPPROTO_ICMPV6, 0, 1), YES, NO}},
+    {"socketpair", 4, {ARG(0), IF_EQ(AF_UNIX, 0, 1), YES, NO}},
+    {"personality", 6, {ARG(0), IF_EQ(0, 2, 0), IF_EQ(0x00020000, 1, 0), IF_EQ(0xffffffff, 0, 1), YES, NO}},
+    /*
+     * Limits of oneself are set, those of another process (init has our id where there is one) only asked for. That of
+     * core dumps stays what it is (become.c), whoever says 0 means the same: with 0 the kernel would still hand the
+     * dump to a program of the host where core_pattern is a pipe, with 1 it does not.
+     */
+    {"setrlimit", 4, {ARG(0), IF_EQ(RLIMIT_CORE, 0, 1), AS_IF_DONE, YES}},
     {"prlimit64",
-     {ARG(0), IF_EQ(0, 4, 0), ARG(2), IF_EQ(0, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2]) + 4), IF_EQ(0, 0, 1), YES, NO},
-     8},
+     19,
+     {ARG(0), IF_EQ(0, 4, 0), ARG(2), IF_EQ(0, 0, 14), ARG_HIGH(2), IF_EQ(0, 11, 12), ARG(1), IF_EQ(RLIMIT_CORE, 0, 9),
+      ARG(2), IF_EQ(0, 0, 2), ARG_HIGH(2), IF_EQ(0, 5, 0), ARG(3), IF_EQ(0, 0, 4), ARG_HIGH(3), IF_EQ(0, 0, 2),
+      AS_IF_DONE, YES, NO}},
     /* Typing into a terminal. */
-    {"ioctl", {ARG(1), IF_EQ(TIOCSTI, 1, 0), IF_EQ(TIOCLINUX_CMD, 0, 1), NO, YES}, 5},
+    {"ioctl", 5, {ARG(1), IF_EQ(TIOCSTI, 1, 0), IF_EQ(TIOCLINUX_CMD, 0, 1), NO, YES}},
 };
 
-static void fill_verdicts(unsigned char verdicts[static NUMBERS])
+static void fill_verdicts(uint32_t scmp, unsigned char verdicts[static NUMBERS])
 {
     memset(verdicts, UNKNOWN, NUMBERS);
     memset(verdicts, DENY, LAST_KNOWN + 1);
     /* A name that this architecture never had, or that the library does not know, has no number. */
     for (size_t i = 0; i < BH_ARRAY_LEN(allowed); i++) {
-        int nr = seccomp_syscall_resolve_name(allowed[i]);
+        int nr = seccomp_syscall_resolve_name_arch(scmp, allowed[i]);
         if (nr >= 0 && nr < NUMBERS)
             verdicts[nr] = ALLOW;
     }
     for (size_t i = 0; i < BH_ARRAY_LEN(newer); i++)
         verdicts[newer[i]] = ALLOW;
     for (size_t i = 0; i < BH_ARRAY_LEN(special); i++) {
-        int nr = seccomp_syscall_resolve_name(special[i].name);
+        int nr = seccomp_syscall_resolve_name_arch(scmp, special[i].name);
         if (nr >= 0 && nr < NUMBERS)
             verdicts[nr] = (unsigned char)(SPECIAL + i);
     }
@@ -111,13 +134,7 @@ struct range {
     unsigned char verdict;
 };
 
-struct program {
-    struct sock_filter code[BPF_MAXINSNS];
-    unsigned len;
-    bool too_far; /* a jump that does not fit */
-};
-
-static void put(struct program *p, struct sock_filter code)
+static void put(struct bh_filter *p, struct sock_filter code)
 {
     if (p->len < BH_ARRAY_LEN(p->code))
         p->code[p->len++] = code;
@@ -125,7 +142,7 @@ static void put(struct program *p, struct sock_filter code)
         p->too_far = true;
 }
 
-static void put_verdict(struct program *p, unsigned char verdict)
+static void put_verdict(struct bh_filter *p, unsigned char verdict)
 {
     static const struct sock_filter answers[] = {[DENY] = NO, [ALLOW] = YES, [UNKNOWN] = NOT_THERE};
     if (verdict < SPECIAL) {
@@ -138,7 +155,7 @@ static void put_verdict(struct program *p, unsigned char verdict)
 }
 
 /* The number is in the accumulator. */
-static void put_search(struct program *p, const struct range *ranges, size_t n)
+static void put_search(struct bh_filter *p, const struct range *ranges, size_t n)
 {
     if (n == 1) {
         put_verdict(p, ranges[0].verdict);
@@ -165,28 +182,35 @@ static size_t find_ranges(const unsigned char *verdicts, struct range *ranges)
     return n; /* the last one is UNKNOWN and reaches to the end of all numbers */
 }
 
-static void build(struct program *p)
+int bh_filter_build(uint32_t audit_arch, struct bh_filter *ret)
 {
     unsigned char verdicts[NUMBERS];
     struct range ranges[NUMBERS];
-    fill_verdicts(verdicts);
-    put(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
-    put(p, (struct sock_filter)IF_EQ(NATIVE, 1, 0));
-    put(p, (struct sock_filter)NOT_THERE);
-    put(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-    put_search(p, ranges, find_ranges(verdicts, ranges));
+    const struct arch *arch = NULL;
+    for (size_t i = 0; i < BH_ARRAY_LEN(archs); i++) {
+        if (archs[i].audit == audit_arch)
+            arch = &archs[i];
+    }
+    ret->len = 0;
+    ret->too_far = false;
+    if (!arch)
+        return -1;
+    fill_verdicts(arch->scmp, verdicts);
+    put(ret, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
+    put(ret, (struct sock_filter)IF_EQ(arch->audit, 1, 0));
+    put(ret, (struct sock_filter)NOT_THERE);
+    put(ret, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+    put_search(ret, ranges, find_ranges(verdicts, ranges));
+    return ret->too_far ? -1 : 0;
 }
 
 int bh_filter_make(struct bh_fail *fail)
 {
-    static struct program p;
+    static struct bh_filter p;
     BH_CLEANUP_FD int out = memfd_create("filter", MFD_CLOEXEC);
     if (out < 0)
         return bh_fail(fail, errno, "store the system call filter");
-    p.len = 0;
-    p.too_far = false;
-    build(&p);
-    if (p.too_far)
+    if (bh_filter_build(NATIVE, &p) < 0)
         return bh_fail(fail, E2BIG, "build the system call filter");
     if (bh_write_all(out, p.code, p.len * sizeof(struct sock_filter)) < 0)
         return bh_fail(fail, errno, "store the system call filter");

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <linux/filter.h>
 #include <sys/types.h>
 
 #include "workers/init/fail.h"
@@ -54,7 +55,18 @@ int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const
 /* tree.c: the small tree that is our root and that shells start from. */
 int bh_tree_enter(struct bh_launcher *l, const char *home);
 
-/* filter.c: a memfd with the program; -1 and fail. */
+/* inherit.c: sets what children inherit and nobody should have from the caller. */
+void bh_inherit_little(void);
+
+/* filter.c */
+struct bh_filter {
+    struct sock_filter code[BPF_MAXINSNS];
+    unsigned len;
+    bool too_far; /* a jump that does not fit */
+};
+/* The program for AUDIT_ARCH_X86_64 or AUDIT_ARCH_AARCH64, on any machine. -1: it knows no such architecture. */
+int bh_filter_build(uint32_t audit_arch, struct bh_filter *ret);
+/* A memfd with the program of this machine; -1 and fail. */
 int bh_filter_make(struct bh_fail *fail);
 
 /* pool.c */

@@ -44,6 +44,7 @@ static void set_up_process(void)
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
+    bh_inherit_little();
     umask(022);
     sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
