@@ -16,7 +16,7 @@ LIBRARIES = [
     (r"libpq-fe\.h", r"scheduler/store/db_postgres\.c"),
     (r"jansson\.h", r"base/json\.c"),
     (r"openssl/", r"artifact-bus/digest\.c"),
-    (r"archive(_entry)?\.h", r"(artifact-bus|workers/rootfs)/\w+\.c"),
+    (r"archive(_entry)?\.h", r"(artifact-bus|workers/unpack)/\w+\.c"),
     (r"curl/", r"policies/broker/\w+\.c"),
     (r"seccomp\.h", r"workers/launcher/\w+\.c"),
     (r"sys/capability\.h", r"workers/(launcher|init)/\w+\.c"),

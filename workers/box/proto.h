@@ -41,6 +41,9 @@ enum bh_msg_kind {
     BH_MSG_ENDED,
     BH_MSG_QUIET,
     BH_MSG_OPENED,
+    /* worker to launcher; the answer comes over a socket of its own */
+    BH_MSG_UNPACK,
+    BH_MSG_UNPACKED,
 };
 
 /* How ids are mapped into boxes. */
@@ -122,6 +125,30 @@ struct bh_msg_shell {
     uint32_t kind;
     int32_t error, pid;
     char step[BH_STEP_MAX];
+};
+
+/*
+ * Descriptors: the socket for the answer, bulkhead-unpack, the stream, the folder to fill. Answered by the launcher
+ * where it cannot start the program, else by the program; an end of the socket without an answer is its death.
+ */
+enum bh_unpack_kind {
+    BH_UNPACK_LAYER, /* a tar, compressed or not: whiteouts become those of an overlay */
+    BH_UNPACK_FILES, /* a tar: regular files and directories as ours, for us to read */
+    BH_UNPACK_TREE,  /* a directory (rootfs/image_tree.h) */
+};
+struct bh_msg_unpack {
+    uint32_t kind, what; /* enum bh_unpack_kind */
+    int64_t max_entries, max_bytes;
+};
+#define BH_UNPACK_ENTRY_MAX 512
+enum bh_unpack_blame { BH_UNPACK_DONE, BH_UNPACK_BAD_ARCHIVE, BH_UNPACK_HOST };
+struct bh_msg_unpacked {
+    uint32_t kind, blame; /* enum bh_unpack_blame */
+    int32_t error;        /* an errno, 0: none */
+    int64_t entries, bytes;
+    unsigned char digest[32]; /* of the stream without its compression: what the program says */
+    char why[BH_STEP_MAX];
+    char entry[BH_UNPACK_ENTRY_MAX]; /* bytes of the archive; "" where it is about no entry */
 };
 
 /*

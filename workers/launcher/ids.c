@@ -167,3 +167,23 @@ int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const
         why = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
     return why;
 }
+
+int bh_ids_start(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(void *arg), void *arg)
+{
+    int go[2];
+    if (pipe2(go, O_CLOEXEC) < 0)
+        return -1;
+    pid_t pid = clone_into(CLONE_NEWUSER | namespaces);
+    if (pid == 0) {
+        char c;
+        bh_close(go[1]);
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(read(go[0], &c, 1) == 1 ? fn(arg) : ECANCELED);
+    }
+    bh_close(go[0]);
+    int rc = pid > 0 && map_try(l, pid) == 0 && write(go[1], "", 1) == 1 ? 0 : -1;
+    int why = errno;
+    bh_close(go[1]); /* a child without maps ends here */
+    errno = why;
+    return rc;
+}

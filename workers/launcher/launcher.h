@@ -52,6 +52,12 @@ int bh_ids_enter(struct bh_launcher *l);
  * root of it and gives its errno (0: it went well). */
 int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const struct bh_launcher *l));
 
+/*
+ * The same for a child that is not waited for: it runs fn as it is after the clone, with its ids mapped, and exits with
+ * what fn gives. -1 with errno where there is no such child.
+ */
+int bh_ids_start(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(void *arg), void *arg);
+
 /* tree.c: the small tree that is our root and that shells start from. */
 int bh_tree_enter(struct bh_launcher *l, const char *home);
 
@@ -80,6 +86,9 @@ void bh_shell_close(struct bh_shell *s);
 
 /* create.c: from a request to an order to a shell; the answer is sent. */
 void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fds, size_t nfds);
+
+/* unpack.c: starts bulkhead-unpack, which answers on the first of `fds`. */
+void bh_unpack_start(struct bh_launcher *l, const void *msg, size_t len, const int *fds, size_t nfds);
 
 /* probe.c */
 void bh_probe(struct bh_launcher *l);

@@ -83,6 +83,8 @@ static void on_worker(struct bh_launcher *l)
         say_hello(l);
     else if (kind == BH_MSG_CREATE)
         bh_create(l, msg, (size_t)n, fds, nfds);
+    else if (kind == BH_MSG_UNPACK)
+        bh_unpack_start(l, msg, (size_t)n, fds, nfds);
     else if (kind == BH_MSG_PROBE)
         bh_probe(l);
     for (size_t i = 0; i < nfds; i++)

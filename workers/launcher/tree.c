@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -204,6 +205,8 @@ static int make_stage(struct bh_launcher *l)
         if (mkdir(dirs[i], 0755) < 0)
             return bh_fail(&l->fail, errno, "make %s", dirs[i]);
     }
+    if (mknod("stage/nothing", S_IFREG | 0444, 0) < 0)
+        return bh_fail(&l->fail, errno, "make stage/nothing");
     return bh_mount_restrict(fd, MOUNT_ATTR_RDONLY, false) < 0 ? bh_fail(&l->fail, errno, "seal the stage") : 0;
 }
 
@@ -248,6 +251,23 @@ static int show_trees(struct bh_launcher *l)
     return 0;
 }
 
+/* "/lib64" and the like as the host has them: bulkhead-unpack, which starts in this tree, finds its libraries by them.
+ */
+static int put_links(void)
+{
+    for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
+        char path[16], target[PATH_MAX];
+        (void)snprintf(path, sizeof(path), "/%s", names[i]);
+        ssize_t n = readlink(path, target, sizeof(target) - 1);
+        if (n <= 0)
+            continue;
+        target[n] = '\0';
+        if (symlink(target, names[i]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int fill_root(struct bh_launcher *l, const struct parts *p)
 {
     if (put(p->home, "home", true) < 0 || put(p->proc, "proc", true) < 0)
@@ -256,6 +276,8 @@ static int fill_root(struct bh_launcher *l, const struct parts *p)
         if (put(p->trees[i], l->trees[i].name, true) < 0)
             return bh_fail(&l->fail, errno, "attach /%s", l->trees[i].name);
     }
+    if (put_links() < 0)
+        return bh_fail(&l->fail, errno, "link the libraries");
     return make_stage(l) < 0 || show_trees(l) < 0 ? -1 : make_devices(l, p);
 }
 
