@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One box under watch.
+ *
+ *   looked at --over--> paused --counted again--> stopped
+ *                          +------not over------> goes on
+ */
+#include <event2/event.h>
+#include <fcntl.h>
+#include <sys/statvfs.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/units.h"
+#include "workers/disk/processes.h"
+#include "workers/disk/quota.h"
+#include "workers/disk/watch_priv.h"
+
+#define TICK_US 100000
+#define AT_ONCE_ENTRIES 256 /* names that are looked at on the loop's thread: a fraction of a millisecond */
+
+/* --- what the kernel counts --- */
+
+static int read_memory(const struct bh_disk_box *b, struct bh_disk_usage *ret, bool *ret_met)
+{
+    struct statvfs fs;
+    if (fstatvfs(b->memory_fd, &fs) < 0)
+        return -1;
+    *ret = (struct bh_disk_usage){.bytes = (int64_t)((fs.f_blocks - fs.f_bfree) * fs.f_frsize),
+                                  .inodes = (int64_t)(fs.f_files - fs.f_ffree)};
+    *ret_met = (b->limits.bytes > 0 && fs.f_bfree == 0) || (b->limits.inodes > 0 && fs.f_ffree == 0);
+    return 0;
+}
+
+/* A write that is refused may leave a few blocks free: those that it would have needed for its own bookkeeping. */
+static int read_quota(const struct bh_disk_box *b, struct bh_disk_usage *ret, bool *ret_met)
+{
+    const int64_t slack = 32768;
+    BH_CLEANUP_FD int fd = open(b->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || bh_disk_quota_read(fd, b->project, ret) < 0)
+        return -1;
+    int64_t bytes = ret->bytes - b->base.bytes, inodes = ret->inodes - b->base.inodes;
+    *ret_met = (b->limits.bytes > 0 && bytes + slack > b->limits.bytes) ||
+               (b->limits.inodes > 0 && inodes >= b->limits.inodes);
+    return 0;
+}
+
+/* False where nobody but a walk can tell. */
+static bool ask_kernel(struct bh_disk_box *b)
+{
+    struct bh_disk_usage usage;
+    bool met = false;
+    int rc = b->by == BH_BY_TMPFS   ? read_memory(b, &usage, &met)
+             : b->by == BH_BY_QUOTA ? read_quota(b, &usage, &met)
+                                    : -1;
+    if (rc < 0)
+        return b->by == BH_BY_TMPFS || b->by == BH_BY_QUOTA;
+    usage.bytes -= b->base.bytes;
+    usage.inodes -= b->base.inodes;
+    b->pace.usage = usage;
+    b->known = true;
+    b->met = b->met || met;
+    return true;
+}
+
+/* --- walks --- */
+
+struct walk {
+    char *folder;
+    int init;
+    struct bh_disk_bounds bounds;
+    struct bh_disk_space space; /* from before */
+    struct bh_mono started, ended;
+    struct bh_disk_usage usage;
+    atomic_bool given_up;
+};
+
+static int open_upper(const char *folder)
+{
+    BH_CLEANUP_FD int dir = open(folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return dir >= 0 ? bh_open_beneath(dir, "upper", O_RDONLY | O_DIRECTORY, 0) : -1;
+}
+
+/* upper/ and the trees in it are ours, not the agent's. */
+static void count_upper(const char *folder, const struct bh_disk_bounds *bounds, struct bh_disk_usage *usage)
+{
+    static const char *const trees[] = {"root", "usr", "opt"};
+    BH_CLEANUP_FD int upper = open_upper(folder);
+    for (size_t i = 0; upper >= 0 && i < BH_ARRAY_LEN(trees) && !usage->cut; i++) {
+        BH_CLEANUP_FD int tree = bh_open_beneath(upper, trees[i], O_RDONLY | O_DIRECTORY, 0);
+        if (tree >= 0)
+            bh_disk_count(tree, bounds, usage);
+    }
+}
+
+static void run_walk(void *data)
+{
+    struct walk *w = data;
+    struct bh_disk_processes processes = {0};
+    w->started = bh_mono_now();
+    count_upper(w->folder, &w->bounds, &w->usage);
+    if (!w->usage.cut && w->init > 0) {
+        bh_disk_processes_find(w->init, &processes);
+        bh_disk_count_open(&processes, &w->bounds, &w->usage);
+        bh_disk_processes_fini(&processes);
+    }
+    w->ended = bh_mono_now();
+}
+
+static void dispose_walk(void *data)
+{
+    struct walk *w = data;
+    bh_free(w->folder);
+    bh_free(w);
+}
+
+static void say_over(const struct bh_disk_box *b, const struct bh_disk_usage *usage, const char *what)
+{
+    char held[BH_UNIT_TEXT], limit[BH_UNIT_TEXT], note[200];
+    const char *least = usage->cut ? "at least " : "";
+    if (what[0] == 'd')
+        (void)snprintf(note, sizeof(note), "the box held %s%s on disk, and its limit is %s", least,
+                       bh_format_size(usage->bytes, held), bh_format_size(b->limits.bytes, limit));
+    else
+        (void)snprintf(note, sizeof(note), "the box held %s%lld files, and its limit is %lld", least,
+                       (long long)usage->inodes, (long long)b->limits.inodes);
+    b->events->full(b->arg, note);
+}
+
+void bh_disk_box_stop(struct bh_disk_box *b, const char *note)
+{
+    b->met = true;
+    b->watch->stopped_some = true;
+    b->events->full(b->arg, note);
+}
+
+/* The box may be gone when this returns. */
+static void judge(struct bh_disk_box *b, const struct bh_disk_usage *usage)
+{
+    const char *over = bh_disk_over(usage, &b->limits);
+    if (!over && b->paused) {
+        b->paused = false;
+        b->events->pause(b->arg, false);
+    } else if (over && b->running > 0 && !b->paused) {
+        b->paused = true;
+        b->must = true;
+        b->events->pause(b->arg, true);
+    } else if (over && b->running > 0) {
+        b->paused = false;
+        b->unjudged = false;
+        b->met = true;
+        b->watch->stopped_some = true;
+        say_over(b, usage, over);
+        return;
+    }
+    b->unjudged = b->unjudged && b->paused;
+}
+
+static void walk_done(void *owner, void *data)
+{
+    struct bh_disk_box *b = owner;
+    const struct walk *w = data;
+    b->walk = NULL;
+    b->given_up = NULL;
+    b->known = true;
+    bh_disk_pace_walked(&b->pace, &b->limits, &w->usage, &w->space, w->started, w->ended);
+    judge(b, &w->usage);
+}
+
+static const struct bh_job_ops walk_ops = {run_walk, walk_done, dispose_walk};
+
+void bh_disk_box_walk(struct bh_disk_box *b)
+{
+    struct bh_helper *helper = bh_disk_watch_helper(b->watch, &b->watch->walker);
+    if (!helper || b->walk)
+        return;
+    struct walk *w = bh_alloc(sizeof(*w));
+    w->folder = bh_strdup(b->folder);
+    w->init = b->init;
+    w->bounds = (struct bh_disk_bounds){.bytes = b->limits.bytes, .inodes = b->limits.inodes, .given_up = &w->given_up};
+    bh_disk_space_read(b->watch, &w->space);
+    b->must = false;
+    b->given_up = &w->given_up;
+    b->walk = bh_helper_submit(helper, &walk_ops, b, w);
+}
+
+void bh_disk_box_tick(struct bh_disk_box *b, const struct bh_disk_space *space)
+{
+    if (ask_kernel(b))
+        return;
+    if (!b->walk && (b->must || bh_disk_pace_due(&b->pace, &b->limits, space, bh_mono_now())))
+        bh_disk_box_walk(b);
+}
+
+/* --- memory --- */
+
+struct weighing {
+    int init;
+    int64_t limit, sum;
+    bool killed;
+};
+
+static void run_weighing(void *data)
+{
+    struct weighing *w = data;
+    struct bh_disk_processes p = {0};
+    size_t largest = 0;
+    bh_disk_processes_find(w->init, &p);
+    w->sum = bh_disk_processes_memory(&p, w->limit, &largest);
+    if (w->sum > w->limit && largest < p.len) {
+        bh_disk_process_kill(&p.items[largest]);
+        w->killed = true;
+    }
+    bh_disk_processes_fini(&p);
+}
+
+static void weighing_done(void *owner, void *data)
+{
+    struct bh_disk_box *b = owner;
+    const struct weighing *w = data;
+    char held[BH_UNIT_TEXT], limit[BH_UNIT_TEXT], note[200];
+    b->weighing = NULL;
+    if (!w->killed)
+        return;
+    (void)snprintf(note, sizeof(note), "the processes of the box held %s of memory, and its limit is %s",
+                   bh_format_size(w->sum, held), bh_format_size(w->limit, limit));
+    b->events->out_of_memory(b->arg, note);
+}
+
+static const struct bh_job_ops weighing_ops = {run_weighing, weighing_done, bh_free};
+
+void bh_disk_box_weigh(struct bh_disk_box *b)
+{
+    struct bh_helper *helper = bh_disk_watch_helper(b->watch, &b->watch->weigher);
+    if (!helper || b->weighing)
+        return;
+    struct weighing *w = bh_alloc(sizeof(*w));
+    *w = (struct weighing){.init = b->init, .limit = b->memory};
+    b->weighing = bh_helper_submit(helper, &weighing_ops, b, w);
+}
+
+/* --- life --- */
+
+struct bh_disk_box *bh_disk_box_new(struct bh_disk_watch *w, const struct bh_disk_box_spec *spec,
+                                    const struct bh_disk_events *events, void *arg)
+{
+    struct bh_disk_box *b = bh_alloc(sizeof(*b));
+    struct bh_disk_space space;
+    *b = (struct bh_disk_box){
+        .watch = w,
+        .folder = bh_strdup(spec->folder),
+        .by = spec->by,
+        .limits = spec->limits,
+        .memory = spec->memory,
+        .init = spec->init,
+        .memory_fd = spec->memory_fd,
+        .project = spec->project,
+        .events = events,
+        .arg = arg,
+    };
+    bh_list_init(&b->link);
+    bh_list_append(&w->boxes, &b->link);
+    bh_disk_space_read(w, &space);
+    bh_disk_pace_begin(&b->pace, &space, bh_mono_now());
+    if (ask_kernel(b)) {
+        b->base = b->pace.usage;
+        b->pace.usage = (struct bh_disk_usage){0};
+    }
+    b->met = false;
+    return b;
+}
+
+void bh_disk_box_free(struct bh_disk_box *b)
+{
+    if (!b)
+        return;
+    if (b->given_up)
+        atomic_store(b->given_up, true);
+    bh_job_forget(b->walk);
+    bh_job_forget(b->weighing);
+    b->watch->running -= b->running;
+    bh_list_remove(&b->link);
+    bh_close(b->memory_fd);
+    bh_free(b->folder);
+    bh_free(b);
+}
+
+void bh_disk_box_begin(struct bh_disk_box *b)
+{
+    const struct timeval period = {.tv_usec = TICK_US};
+    if (b->running == 0) {
+        b->met = false;
+        b->must = bh_disk_over(&b->pace.usage, &b->limits) != NULL;
+    }
+    b->running++;
+    b->watch->running++;
+    if (!evtimer_pending(b->watch->tick, NULL))
+        (void)event_add(b->watch->tick, &period);
+}
+
+/* A count that was stopped says only how little there can be. */
+static void look_at_once(struct bh_disk_box *b)
+{
+    const struct bh_disk_bounds bounds = {.entries = AT_ONCE_ENTRIES};
+    struct bh_disk_usage usage = {0};
+    if (ask_kernel(b))
+        return;
+    count_upper(b->folder, &bounds, &usage);
+    if (usage.cut && usage.bytes < b->pace.usage.bytes)
+        return;
+    b->pace.usage = usage;
+    b->known = true;
+    b->met = b->met || bh_disk_over(&usage, &b->limits);
+    /* A single file cannot pass RLIMIT_FSIZE, and who ignores its signal gets EFBIG. */
+    b->met = b->met || (b->by == BH_BY_WATCHDOG && b->limits.bytes > 0 && usage.largest >= b->limits.bytes);
+}
+
+bool bh_disk_box_end(struct bh_disk_box *b)
+{
+    look_at_once(b);
+    b->running--;
+    b->watch->running--;
+    if (b->running == 0)
+        b->paused = false;
+    return b->met;
+}
+
+int64_t bh_disk_box_bytes(const struct bh_disk_box *b)
+{
+    return b->known ? b->pace.usage.bytes : -1;
+}
