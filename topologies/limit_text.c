@@ -9,21 +9,21 @@
 static const struct {
     const char *name;
     enum { SIZE, CPUS, COUNT } unit;
-    int64_t least;
+    int64_t least, usual;
 } limits[BH_N_LIMITS] = {
-    [BH_LIMIT_MEMORY] = {"memory", SIZE, 4 * MIB}, /* a shell and its libraries */
-    [BH_LIMIT_CPUS] = {"cpus", CPUS, 10},          /* the kernel's least quota: 1 ms of 100 */
-    [BH_LIMIT_PIDS] = {"pids", COUNT, 4},          /* a shell in a pipe */
-    [BH_LIMIT_DISK] = {"disk", SIZE, 64 * 1024},   /* the folders that a box begins with */
-    [BH_LIMIT_INODES] = {"inodes", COUNT, 64},     /* the same */
-    [BH_LIMIT_NOFILE] = {"nofile", COUNT, 16},     /* the three streams, libraries, a pipe */
-    [BH_LIMIT_OUTPUT] = {"output", SIZE, 1024},    /* a head and a tail */
+    [BH_LIMIT_MEMORY] = {"memory", SIZE, 4 * MIB, 2048 * MIB}, /* a shell and its libraries */
+    [BH_LIMIT_CPUS] = {"cpus", CPUS, 10, 2000},                /* the kernel's least quota: 1 ms of 100 */
+    [BH_LIMIT_PIDS] = {"pids", COUNT, 4, 1024},                /* a shell in a pipe */
+    [BH_LIMIT_DISK] = {"disk", SIZE, 64 * 1024, 10240 * MIB},  /* the folders that a box begins with */
+    [BH_LIMIT_INODES] = {"inodes", COUNT, 64, 500000},         /* the same */
+    [BH_LIMIT_NOFILE] = {"nofile", COUNT, 16, 1024},           /* the three streams, libraries, a pipe */
+    [BH_LIMIT_OUTPUT] = {"output", SIZE, 1024, 64 * MIB},      /* a head and a tail */
 };
 
 static const char *const enforcers[] = {
     [BH_BY_NOTHING] = "nothing",   [BH_BY_CGROUP2] = "cgroup-v2", [BH_BY_CGROUP1] = "cgroup-v1",
     [BH_BY_RLIMIT] = "rlimit",     [BH_BY_TMPFS] = "tmpfs",       [BH_BY_QUOTA] = "quota",
-    [BH_BY_WATCHDOG] = "watchdog",
+    [BH_BY_WATCHDOG] = "watchdog", [BH_BY_AFFINITY] = "affinity",
 };
 
 const char *bh_limit_name(enum bh_limit limit)
@@ -39,6 +39,11 @@ const char *bh_enforcer_name(enum bh_enforcer by)
 int64_t bh_limit_least(enum bh_limit limit)
 {
     return (size_t)limit < BH_N_LIMITS ? limits[limit].least : 1;
+}
+
+int64_t bh_limit_usual(enum bh_limit limit)
+{
+    return (size_t)limit < BH_N_LIMITS ? limits[limit].usual : 0;
 }
 
 /* In the largest unit that gives a whole number: 64MiB, but also 64MB, and 1000001B. */

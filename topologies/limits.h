@@ -34,6 +34,7 @@ enum bh_enforcer {
     BH_BY_TMPFS,    /* exact */
     BH_BY_QUOTA,    /* exact */
     BH_BY_WATCHDOG, /* looked at every now and then: may be overshot */
+    BH_BY_AFFINITY, /* kept on fewer processors as long as it does not ask the kernel for more */
 };
 struct bh_enforced {
     unsigned char by[BH_N_LIMITS]; /* enum bh_enforcer */
@@ -45,6 +46,17 @@ const char *bh_limit_name(enum bh_limit limit);
 const char *bh_enforcer_name(enum bh_enforcer by);
 /* The least that the loader takes: what a box can live in. */
 int64_t bh_limit_least(enum bh_limit limit);
+/* What a box has where nobody says anything; of MEMORY the most (a quarter of a small host is less). 0: no such limit. */
+int64_t bh_limit_usual(enum bh_limit limit);
 /* As the document would have it: "64MiB", "0.5", "256". */
 enum { BH_LIMIT_TEXT = 32 };
 char *bh_limit_format(enum bh_limit limit, int64_t value, char buf[static BH_LIMIT_TEXT]);
+
+/* The host's memory in bytes, and the processors that we may run on. */
+void bh_limits_host(int64_t *ret_memory, int *ret_cpus);
+/* Puts what is usual where nothing was said (OUTPUT apart, which is no box's business): memory is at most a quarter of
+ * the host's. `asked` stays. */
+void bh_limits_fill(struct bh_limits *l, int64_t host_memory);
+/* HOST where more memory or processors were asked for than the host has, with both numbers. */
+struct bh_err;
+int bh_limits_fit(const struct bh_limits *l, int64_t host_memory, int host_cpus, struct bh_err **err) BH_MUST_CHECK;

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits against a host: what nobody has said, and what no host can give. */
+#include "topologies/limits.h"
+
+#include <sched.h>
+#include <sys/sysinfo.h>
+
+#include "base/err.h"
+
+#define CPU_MAX 8192
+
+void bh_limits_host(int64_t *ret_memory, int *ret_cpus)
+{
+    struct sysinfo info;
+    cpu_set_t *set = CPU_ALLOC(CPU_MAX);
+    size_t size = CPU_ALLOC_SIZE(CPU_MAX);
+    *ret_memory = sysinfo(&info) == 0 ? (int64_t)((uint64_t)info.totalram * info.mem_unit) : INT64_MAX;
+    *ret_cpus = set && sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : get_nprocs();
+    CPU_FREE(set);
+}
+
+void bh_limits_fill(struct bh_limits *l, int64_t host_memory)
+{
+    for (int i = 0; i < BH_N_LIMITS; i++) {
+        if (l->of[i] != 0 || i == BH_LIMIT_OUTPUT)
+            continue;
+        l->of[i] = bh_limit_usual((enum bh_limit)i);
+        if (i == BH_LIMIT_MEMORY && l->of[i] > host_memory / 4)
+            l->of[i] = host_memory / 4;
+    }
+}
+
+static bool asked(const struct bh_limits *l, enum bh_limit which)
+{
+    return l->asked & 1u << which;
+}
+
+static int too_much(struct bh_err **err, enum bh_limit which, int64_t wanted, int64_t there)
+{
+    char a[BH_LIMIT_TEXT], b[BH_LIMIT_TEXT];
+    int rc = bh_err_set(err, BH_E_HOST, 0, "the limit '%s: %s' is more than the %s that this host has",
+                        bh_limit_name(which), bh_limit_format(which, wanted, a), bh_limit_format(which, there, b));
+    bh_err_hint(err, "ask for less, or run it on a larger host");
+    return rc;
+}
+
+int bh_limits_fit(const struct bh_limits *l, int64_t host_memory, int host_cpus, struct bh_err **err)
+{
+    if (asked(l, BH_LIMIT_MEMORY) && l->of[BH_LIMIT_MEMORY] > host_memory)
+        return too_much(err, BH_LIMIT_MEMORY, l->of[BH_LIMIT_MEMORY], host_memory >> 20 << 20);
+    if (asked(l, BH_LIMIT_CPUS) && l->of[BH_LIMIT_CPUS] > (int64_t)host_cpus * 1000)
+        return too_much(err, BH_LIMIT_CPUS, l->of[BH_LIMIT_CPUS], (int64_t)host_cpus * 1000);
+    return 0;
+}
