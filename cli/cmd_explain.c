@@ -112,6 +112,16 @@ static void tell_remedy(const struct story *s, const char *agent, const char *le
     bh_buf_addc(out, '\n');
 }
 
+/* What held it, and what of its output was too much. */
+static void tell_limits(const struct bh_attempt_row *attempt, struct bh_buf *out)
+{
+    if (attempt->limits)
+        bh_buf_addf(out, "  limits held by: %s\n", attempt->limits);
+    if (attempt->output_dropped > 0)
+        bh_buf_addf(out, "  %lld bytes of its output were dropped: the log has its head and its tail (limits.output)\n",
+                    (long long)attempt->output_dropped);
+}
+
 static void tell_ending(const struct story *s, const struct bh_attempt_row *attempt, bool last, struct bh_buf *out)
 {
     bool failed = bh_streq(attempt->status, "failed") || bh_streq(attempt->status, "lost");
@@ -131,6 +141,8 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
                     "  remedy: ", bh_reason_remedy(bh_reason_parse(attempt->reason), attempt->exit_code), out);
         tell_lines(s, attempt, out);
     }
+    if (last)
+        tell_limits(attempt, out);
     if (attempt->kept_box) {
         BH_CLEANUP_FREE char *path = bh_home_path(&s->run->home, attempt->kept_box);
         bool there = faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/run_facts.h"
 #include "cli/run_plan.h"
+#include "scheduler/run_limits.h"
 
 static void print_line(const char *key, const char *value)
 {
@@ -28,6 +29,11 @@ static void print_head(const struct bh_cli_run *run)
     print_line("created", bh_wall_format(run->row.created, created));
     if (run->row.started.us && run->row.ended.us)
         print_line("took", bh_format_duration((run->row.ended.us - run->row.started.us) * 1000, took));
+    BH_CLEANUP_FREE char *watched = bh_run_limits_list(run->row.limits);
+    BH_CLEANUP_FREE char *limits =
+        watched ? bh_asprintf("best-effort: %s are not enforced on this host", watched) : NULL;
+    if (limits)
+        print_line("limits", limits);
     if (run->row.params && !bh_streq(run->row.params, "{}"))
         print_line("params", run->row.params);
 }

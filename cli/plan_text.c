@@ -103,7 +103,8 @@ static void print_agent(const struct bh_plan *plan, const struct bh_plan_agent *
         printf(")");
     }
     printf("\n");
-    print_limits(&agent->limits);
+    if (plan->boxes[agent->box].shared) /* else it has a box of its own, and they are said there */
+        print_limits(&agent->limits);
     print_after(plan, agent);
     print_inputs(agent);
     print_outputs(agent);

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/common.h"
+#include "scheduler/run_limits.h"
 
 enum { TERMINAL_ROWS = 8, DEFAULT_COLUMNS = 80, DEFAULT_LINES = 24 };
 
@@ -165,6 +166,14 @@ static void redraw(struct bh_progress *p)
     fflush(stderr);
 }
 
+static void on_limits(void *arg, const char *watched)
+{
+    struct bh_progress *p = arg;
+    BH_CLEANUP_FREE char *list = bh_run_limits_list(watched);
+    if (!p->quiet && list)
+        fprintf(stderr, "warning: not enforced on this host, with the site's leave (limits: best-effort): %s\n", list);
+}
+
 static void on_started(void *arg, const char *run, const struct bh_plan *plan, const struct bh_engine *engine)
 {
     struct bh_progress *p = arg;
@@ -296,6 +305,7 @@ static void on_ended(void *arg, enum bh_run_status status)
 struct bh_run_watch bh_progress_watch(struct bh_progress *p)
 {
     return (struct bh_run_watch){.arg = p,
+                                 .limits = on_limits,
                                  .started = on_started,
                                  .node = on_node,
                                  .attempt = on_attempt,

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/run_plan.h"
+#include "scheduler/run_limits.h"
 
 static void index_attempts(struct bh_run_facts *facts)
 {
@@ -101,6 +102,8 @@ static struct bh_val *attempt_to_val(const struct bh_cli_run *run, const struct 
     bh_val_set_bool(v, "selected", row->selected);
     BH_CLEANUP_FREE char *kept = row->kept_box ? bh_home_path(&run->home, row->kept_box) : NULL;
     bh_val_set_str(v, "kept_box", kept);
+    bh_val_set_str(v, "limits", row->limits);
+    bh_val_set_int(v, "output_dropped", row->output_dropped);
     bh_val_set(v, "usage", usage_to_val(row->usage));
     return v;
 }
@@ -180,6 +183,9 @@ struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run, const struct bh
     bh_cli_set_time(v, "started", run->row.started);
     bh_cli_set_time(v, "ended", run->row.ended);
     bh_val_set(v, "params", bh_run_params(run, plan));
+    BH_CLEANUP_FREE char *watched = bh_run_limits_list(run->row.limits);
+    bh_val_set_str(v, "limits", watched ? "best-effort" : "enforced");
+    bh_val_set_str(v, "not_enforced", watched);
     bh_val_set(v, "usage", total);
     bh_val_set(v, "agents", agents);
     bh_val_set(v, "failure", bh_run_facts_failure(run));

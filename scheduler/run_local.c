@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "scheduler/dispatch/dispatcher.h"
 #include "scheduler/dispatch/submission.h"
+#include "scheduler/run_limits.h"
 #include "scheduler/sweep.h"
 #include "workers/box/box.h"
 #include "workers/worker.h"
@@ -44,6 +45,7 @@ struct session {
     int signal; /* the first that came */
     bool hard;  /* a second one came */
     bool resumed;
+    char *watched; /* limits that are not enforced, with the site's leave: bh_run_limits_check */
     struct bh_err *failed;
 };
 
@@ -192,6 +194,25 @@ static int take(struct session *s, struct bh_err **err)
     return rc;
 }
 
+static int open_boxes(struct session *s, struct bh_err **err)
+{
+    s->loop = event_base_new();
+    if (!s->loop)
+        return bh_err_set(err, BH_E_INTERNAL, 0, "cannot make an event loop");
+    return bh_boxes_ns_new(s->loop, BH_TAKE_FD(s->launcher), s->options->home->path, &s->boxes, err);
+}
+
+/* What was asked for and cannot be had is refused before the first byte runs. */
+static int check_limits(struct session *s, const struct bh_plan *plan, struct bh_errlist *errors)
+{
+    struct bh_site site = {0};
+    int rc = bh_site_load(&site, errors);
+    if (rc == 0)
+        rc = bh_run_limits_check(plan, s->boxes, &site, &s->watched, errors);
+    bh_site_fini(&site);
+    return rc;
+}
+
 static int meet(struct session *s, struct bh_err **err)
 {
     char token[2 * TOKEN_BYTES + 1];
@@ -201,8 +222,6 @@ static int meet(struct session *s, struct bh_err **err)
     int rc = make_token(token, err);
     if (rc == 0)
         rc = bh_dispatcher_new(s->loop, s->run, url, token, owner, &s->dispatcher, err);
-    if (rc == 0)
-        rc = bh_boxes_ns_new(s->loop, BH_TAKE_FD(s->launcher), s->options->home->path, &s->boxes, err);
     if (rc == 0)
         rc = bh_worker_new(s->loop, s->boxes, &worker, &s->worker, err);
     return rc;
@@ -229,15 +248,15 @@ static void begin(struct session *s)
         kinds[n++] = BH_EV_START;
     else if (has_unfinished(s))
         kinds[n++] = BH_EV_RETRY_FAILED;
-    bh_dispatcher_begin(s->dispatcher, kinds, n);
+    struct bh_val *extra = bh_val_map();
+    if (s->watched)
+        bh_val_set_str(extra, "limits", s->watched);
+    bh_dispatcher_begin(s->dispatcher, kinds, n, extra);
 }
 
 static int drive(struct session *s, struct bh_err **err)
 {
     struct bh_live_run_watch watch = {.arg = s, .node = on_node, .attempt = on_attempt};
-    s->loop = event_base_new();
-    if (!s->loop)
-        return bh_err_set(err, BH_E_INTERNAL, 0, "cannot make an event loop");
     bh_live_run_watch(s->run, watch);
     int rc = watch_signals(s, err);
     if (rc == 0)
@@ -246,6 +265,8 @@ static int drive(struct session *s, struct bh_err **err)
         rc = start_tick(s, err);
     if (rc != 0)
         return rc;
+    if (s->watched && s->options->watch.limits)
+        s->options->watch.limits(s->options->watch.arg, s->watched);
     if (s->options->watch.started)
         s->options->watch.started(s->options->watch.arg, s->id.s, bh_live_run_plan(s->run), bh_live_run_engine(s->run));
     begin(s);
@@ -281,6 +302,7 @@ static void session_fini(struct session *s)
     bh_store_close(s->store);
     bh_close(s->launcher);
     bh_close(s->lock);
+    bh_free(s->watched);
     bh_err_free(s->failed);
 }
 
@@ -355,7 +377,11 @@ static int run_planned(struct session *s, struct bh_pipeline *pipeline, struct b
     int rc = take(s, &err);
     if (rc != 0)
         return add_error(errors, rc, err);
-    rc = submit(s, plan, &submission, errors);
+    rc = add_error(errors, open_boxes(s, &err), err);
+    if (rc == 0)
+        rc = check_limits(s, plan, errors);
+    if (rc == 0)
+        rc = submit(s, plan, &submission, errors);
     if (rc != 0)
         return rc;
     struct bh_live_run_new what = {
@@ -469,7 +495,8 @@ static int reclaim(const struct session *s, struct bh_err **err)
     return bh_boxes_reclaim(dir, layers, n, err);
 }
 
-static int resume(struct session *s, const char *run, struct bh_run_outcome *ret, struct bh_err **err)
+static int resume(struct session *s, const char *run, struct bh_run_outcome *ret, struct bh_errlist *errors,
+                  struct bh_err **err)
 {
     int rc = take(s, err);
     if (rc == 0)
@@ -487,6 +514,10 @@ static int resume(struct session *s, const char *run, struct bh_run_outcome *ret
     }
     rc = make_folders(s, err);
     if (rc == 0)
+        rc = open_boxes(s, err);
+    if (rc == 0)
+        rc = check_limits(s, bh_live_run_plan(s->run), errors);
+    if (rc == 0)
         rc = drive(s, err);
     return rc == 0 ? finish(s, ret, err) : rc;
 }
@@ -497,7 +528,7 @@ int bh_run_resume(const struct bh_run_options *options, const char *run, struct 
     struct session s = {.options = options, .lock = -1, .launcher = -1, .resumed = true};
     struct bh_err *err = NULL;
     snprintf(s.id.s, sizeof(s.id.s), "%s", run);
-    int rc = resume(&s, run, ret, &err);
+    int rc = resume(&s, run, ret, errors, &err);
     session_fini(&s);
     return add_error(errors, rc, err);
 }

@@ -18,6 +18,8 @@ struct bh_run_source { /* --source NAME=PATH */
 struct bh_run_watch {
     void *arg;
     /* Both are valid until `ended`; of a resumed run the engine holds what had been reached before. */
+    /* Before it starts: limits that are not enforced, with the site's leave: "best-effort: memory cpus". */
+    void (*limits)(void *arg, const char *watched);
     void (*started)(void *arg, const char *run, const struct bh_plan *plan, const struct bh_engine *engine);
     void (*node)(void *arg, size_t agent, enum bh_node_state state, const struct bh_attempt *attempt,
                  const char *detail);

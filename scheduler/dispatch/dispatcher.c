@@ -438,12 +438,13 @@ void bh_dispatcher_feed(struct bh_dispatcher *d, const struct bh_event *event, s
         settle(d);
 }
 
-void bh_dispatcher_begin(struct bh_dispatcher *d, const enum bh_event_kind *kinds, size_t n)
+void bh_dispatcher_begin(struct bh_dispatcher *d, const enum bh_event_kind *kinds, size_t n, struct bh_val *extra)
 {
     for (size_t i = 0; i < n; i++) {
         struct bh_event event = {.kind = kinds[i]};
-        (void)bh_live_run_apply(d->run, &event, NULL);
+        (void)bh_live_run_apply(d->run, &event, bh_val_copy(extra));
     }
+    bh_val_free(extra);
     settle(d);
 }
 

@@ -26,7 +26,8 @@ void bh_dispatcher_free(struct bh_dispatcher *d);
 /* Feeds an event of the owner's (CANCEL …) with `extra` (taken, may be NULL) and carries out
  * what follows. */
 void bh_dispatcher_feed(struct bh_dispatcher *d, const struct bh_event *event, struct bh_val *extra);
-/* Feeds several as one: they are durable together, and only what holds after the last of them is carried out. */
-void bh_dispatcher_begin(struct bh_dispatcher *d, const enum bh_event_kind *kinds, size_t n);
+/* Feeds several as one: they are durable together, and only what holds after the last of them is carried out. Each has
+ * `extra` (taken, may be NULL). */
+void bh_dispatcher_begin(struct bh_dispatcher *d, const enum bh_event_kind *kinds, size_t n, struct bh_val *extra);
 /* The workers are gone: whatever still lives ends as cancelled. The run's end is durable on return. */
 int bh_dispatcher_abandon(struct bh_dispatcher *d, struct bh_err **err) BH_MUST_CHECK;

@@ -11,10 +11,6 @@
 #include "base/units.h"
 #include "scheduler/dispatch/submission.h"
 
-/* Where the document gives no max_size: what a box's disk may hold by default, so that a file of holes cannot claim
- * more. */
-#define LARGEST_OUTPUT (INT64_C(10) << 30)
-
 struct maker {
     const struct bh_live_run *run;
     const struct bh_plan *plan;
@@ -212,6 +208,13 @@ static int fill_inputs(const struct maker *m, struct bh_err **err)
 
 /* --- the rest --- */
 
+/* Where the document gives no max_size: what the box's disk may hold, so that a file of holes cannot claim more. */
+static int64_t largest_output(const struct maker *m)
+{
+    int64_t disk = m->plan->boxes[m->agent->box].limits.of[BH_LIMIT_DISK];
+    return disk > 0 ? disk : bh_limit_usual(BH_LIMIT_DISK);
+}
+
 static void fill_outputs(const struct maker *m)
 {
     struct bh_lease *lease = m->lease;
@@ -224,10 +227,32 @@ static void fill_outputs(const struct maker *m)
             .glob = bh_strdup(out->glob),
             .path = bh_strdup(out->path),
             .optional = out->optional,
-            .max_size = out->max_size >= 0 ? out->max_size : LARGEST_OUTPUT,
+            .max_size = out->max_size >= 0 ? out->max_size : largest_output(m),
             .max_files = out->max_files,
         };
     }
+}
+
+/* What the box has room for by default is enough for most agents; where one asks for more the box is as large. */
+static void make_room(struct bh_limits *limits, const struct bh_limits *room)
+{
+    for (int i = 0; i < BH_N_LIMITS; i++) {
+        if (limits->of[i] == 0 && room->of[i] > bh_limit_usual((enum bh_limit)i))
+            limits->of[i] = room->of[i];
+    }
+}
+
+/* Those of the box, and of the agent what counts for itself; open files are a process's own, so they go with it. */
+static void fill_limits(const struct maker *m)
+{
+    const struct bh_plan_box *box = &m->plan->boxes[m->agent->box];
+    struct bh_lease *lease = m->lease;
+    lease->box.limits = box->limits;
+    make_room(&lease->box.limits, &box->room);
+    lease->box.best_effort = bh_live_run_limits(m->run) != NULL;
+    lease->limits = m->agent->limits;
+    lease->limits.of[BH_LIMIT_NOFILE] = box->limits.of[BH_LIMIT_NOFILE];
+    lease->limits.asked |= box->limits.asked & 1u << BH_LIMIT_NOFILE;
 }
 
 static int fill_box(const struct maker *m, struct bh_err **err)
@@ -305,6 +330,7 @@ int bh_lease_make(const struct bh_live_run *run, const struct bh_lease_order *or
     fill_params(&m);
     fill_needs(&m);
     fill_outputs(&m);
+    fill_limits(&m);
     int rc = fill_box(&m, err);
     if (rc == 0)
         rc =

@@ -22,6 +22,11 @@ void bh_live_run_remember(struct bh_live_run *run, const struct bh_event *event,
 {
     if (event->kind == BH_EV_ENDED)
         bh_map_put(run->facts, event->instance.s, bh_val_copy(payload));
+    if (event->kind == BH_EV_START || event->kind == BH_EV_OWNER) {
+        bh_free(run->limits);
+        run->limits = bh_strdup(bh_val_str_of(payload, "limits"));
+        run->run_dirty = true;
+    }
     if (event->kind == BH_EV_FREEZE_FAILED && event->reason != BH_REASON_NONE)
         bh_map_put(run->facts, BH_FACTS_OF_FREEZE, bh_val_copy(payload));
 }
@@ -75,7 +80,7 @@ static struct bh_val *usage_to_val(const struct bh_result *result)
     struct bh_val *v = bh_val_map();
     bh_val_set_int(v, "cpu_ms", result->cpu_ms);
     bh_val_set_int(v, "max_rss_bytes", result->max_rss_bytes);
-    bh_val_set_int(v, "disk_bytes", result->disk_bytes);
+    bh_val_set(v, "disk_bytes", result->disk_bytes >= 0 ? bh_val_int(result->disk_bytes) : bh_val_null());
     bh_val_set_int(v, "box_ms", result->box_ms);
     bh_val_set(v, "requests", bh_val_null());
     bh_val_set(v, "tokens_in", bh_val_null());
@@ -96,6 +101,10 @@ static struct bh_val *facts_of_result(const struct bh_result *result)
     bh_val_set_int(v, "ended", result->ended.us);
     if (result->kept_box)
         bh_val_set_str(v, "kept_box", result->kept_box);
+    if (result->limits)
+        bh_val_set_str(v, "limits", result->limits);
+    if (result->output_dropped > 0)
+        bh_val_set_int(v, "output_dropped", result->output_dropped);
     bh_val_set(v, "usage", usage_to_val(result));
     return v;
 }
@@ -252,6 +261,11 @@ const struct bh_registry *bh_live_run_registry(const struct bh_live_run *run)
 const struct bh_val *bh_live_run_submission(const struct bh_live_run *run)
 {
     return run->submission;
+}
+
+const char *bh_live_run_limits(const struct bh_live_run *run)
+{
+    return run->limits;
 }
 
 const char *bh_live_run_document(const struct bh_live_run *run)

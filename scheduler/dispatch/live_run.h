@@ -40,6 +40,9 @@ const struct bh_engine *bh_live_run_engine(const struct bh_live_run *run);
 const struct bh_registry *bh_live_run_registry(const struct bh_live_run *run);
 const struct bh_val *bh_live_run_submission(const struct bh_live_run *run);
 const char *bh_live_run_document(const struct bh_live_run *run); /* the text as submitted */
+/* "best-effort: memory cpus": limits that are not enforced, with the site's leave; NULL: all are. From the event of the
+ * present owner. */
+const char *bh_live_run_limits(const struct bh_live_run *run);
 
 /*
  * Applies an event; false where the engine ignored it (stale): then nothing is remembered. `extra` (a map, taken, may

@@ -130,6 +130,7 @@ static int commit_batch(struct bh_live_run *run, const struct bh_store_event *ev
         .started = run->started,
         .ended = run->ended,
         .failure = failure,
+        .limits = run->limits,
     };
     BH_CLEANUP_VAL struct bh_val *params = bh_live_run_params(run->plan);
     BH_CLEANUP_FREE char *params_text = run->run_dirty ? bh_live_run_json(params) : NULL;

@@ -77,6 +77,7 @@ void bh_live_run_free(struct bh_live_run *run)
     bh_val_free(run->submission);
     bh_free(run->name);
     bh_free(run->file);
+    bh_free(run->limits);
     bh_free(run->document);
     bh_free(run);
 }

@@ -82,6 +82,8 @@ struct bh_attempt_row bh_row_of_attempt(const char *run, const struct bh_plan *p
         .selected = attempt->state == BH_ATTEMPT_SUCCEEDED,
         .usage = *scratch,
         .kept_box = text(bh_val_str_of(ended, "kept_box")),
+        .limits = text(bh_val_str_of(ended, "limits")),
+        .output_dropped = bh_val_int_of(ended, "output_dropped"),
     };
 }
 

@@ -10,17 +10,26 @@
 #include "base/mem.h"
 #include "scheduler/store/chain.h"
 
-#define TEXT(type, field)                            \
-    {                                                \
-        BH_COLUMN_TEXT, offsetof(struct type, field) \
+/* ADDED_: by a later migration. */
+#define ADDED_TEXT(type, field)                                                       \
+    {                                                                                 \
+        .kind = BH_COLUMN_TEXT, .offset = offsetof(struct type, field), .added = true \
     }
-#define INT(type, field)                            \
-    {                                               \
-        BH_COLUMN_INT, offsetof(struct type, field) \
+#define ADDED_INT(type, field)                                                       \
+    {                                                                                \
+        .kind = BH_COLUMN_INT, .offset = offsetof(struct type, field), .added = true \
     }
-#define BOOL(type, field)                            \
-    {                                                \
-        BH_COLUMN_BOOL, offsetof(struct type, field) \
+#define TEXT(type, field)                                              \
+    {                                                                  \
+        .kind = BH_COLUMN_TEXT, .offset = offsetof(struct type, field) \
+    }
+#define INT(type, field)                                              \
+    {                                                                 \
+        .kind = BH_COLUMN_INT, .offset = offsetof(struct type, field) \
+    }
+#define BOOL(type, field)                                              \
+    {                                                                  \
+        .kind = BH_COLUMN_BOOL, .offset = offsetof(struct type, field) \
     }
 /* `owner` and `key` are SQL: whose rows are counted, and the column beside the run that makes the key. */
 #define TABLE(table, type, list, owner, key, sql)                                                           \
@@ -33,17 +42,17 @@
     }
 
 static const struct bh_store_column run_columns[] = {
-    TEXT(bh_run_row, run),     TEXT(bh_run_row, name),      TEXT(bh_run_row, status),
-    TEXT(bh_run_row, file),    INT(bh_run_row, created.us), INT(bh_run_row, started.us),
-    INT(bh_run_row, ended.us), TEXT(bh_run_row, params),    TEXT(bh_run_row, failure),
+    TEXT(bh_run_row, run),       TEXT(bh_run_row, name),         TEXT(bh_run_row, status),  TEXT(bh_run_row, file),
+    INT(bh_run_row, created.us), INT(bh_run_row, started.us),    INT(bh_run_row, ended.us), TEXT(bh_run_row, params),
+    TEXT(bh_run_row, failure),   ADDED_TEXT(bh_run_row, limits),
 };
 const struct bh_store_table bh_store_table_runs =
     TABLE("runs", bh_run_row, run_columns, "''", "run",
-          "INSERT INTO runs (run, name, status, file, created, started, ended, params, failure, sum) "
-          "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (run) DO UPDATE SET "
+          "INSERT INTO runs (run, name, status, file, created, started, ended, params, failure, limits, sum) "
+          "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (run) DO UPDATE SET "
           "name = excluded.name, status = excluded.status, file = excluded.file, created = excluded.created, "
           "started = excluded.started, ended = excluded.ended, params = excluded.params, "
-          "failure = excluded.failure, sum = excluded.sum");
+          "failure = excluded.failure, limits = excluded.limits, sum = excluded.sum");
 
 static const struct bh_store_column agent_columns[] = {
     TEXT(bh_agent_row, run),      TEXT(bh_agent_row, name),   TEXT(bh_agent_row, stage),
@@ -58,23 +67,28 @@ const struct bh_store_table bh_store_table_agents =
           "label = excluded.label, reason = excluded.reason, position = excluded.position, sum = excluded.sum");
 
 static const struct bh_store_column attempt_columns[] = {
-    TEXT(bh_attempt_row, run),       TEXT(bh_attempt_row, instance),  TEXT(bh_attempt_row, agent),
-    TEXT(bh_attempt_row, status),    TEXT(bh_attempt_row, reason),    TEXT(bh_attempt_row, detail),
-    TEXT(bh_attempt_row, box),       INT(bh_attempt_row, attempt),    INT(bh_attempt_row, try_),
-    INT(bh_attempt_row, epoch),      INT(bh_attempt_row, exit_code),  INT(bh_attempt_row, signal),
-    INT(bh_attempt_row, created.us), INT(bh_attempt_row, started.us), INT(bh_attempt_row, ended.us),
-    BOOL(bh_attempt_row, selected),  TEXT(bh_attempt_row, usage),     TEXT(bh_attempt_row, kept_box),
+    TEXT(bh_attempt_row, run),          TEXT(bh_attempt_row, instance),
+    TEXT(bh_attempt_row, agent),        TEXT(bh_attempt_row, status),
+    TEXT(bh_attempt_row, reason),       TEXT(bh_attempt_row, detail),
+    TEXT(bh_attempt_row, box),          INT(bh_attempt_row, attempt),
+    INT(bh_attempt_row, try_),          INT(bh_attempt_row, epoch),
+    INT(bh_attempt_row, exit_code),     INT(bh_attempt_row, signal),
+    INT(bh_attempt_row, created.us),    INT(bh_attempt_row, started.us),
+    INT(bh_attempt_row, ended.us),      BOOL(bh_attempt_row, selected),
+    TEXT(bh_attempt_row, usage),        TEXT(bh_attempt_row, kept_box),
+    ADDED_TEXT(bh_attempt_row, limits), ADDED_INT(bh_attempt_row, output_dropped),
 };
 const struct bh_store_table bh_store_table_attempts =
     TABLE("attempts", bh_attempt_row, attempt_columns, "$1", "instance",
           "INSERT INTO attempts (run, instance, agent, status, reason, detail, box, attempt, try, epoch, exit_code, "
-          "signal, created, started, ended, selected, usage, kept_box, sum) "
-          "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) "
+          "signal, created, started, ended, selected, usage, kept_box, limits, output_dropped, sum) "
+          "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) "
           "ON CONFLICT (run, instance) DO UPDATE SET agent = excluded.agent, status = excluded.status, "
           "reason = excluded.reason, detail = excluded.detail, box = excluded.box, attempt = excluded.attempt, "
           "try = excluded.try, epoch = excluded.epoch, exit_code = excluded.exit_code, signal = excluded.signal, "
           "created = excluded.created, started = excluded.started, ended = excluded.ended, "
-          "selected = excluded.selected, usage = excluded.usage, kept_box = excluded.kept_box, sum = excluded.sum");
+          "selected = excluded.selected, usage = excluded.usage, kept_box = excluded.kept_box, "
+          "limits = excluded.limits, output_dropped = excluded.output_dropped, sum = excluded.sum");
 
 static const struct bh_store_column artifact_columns[] = {
     TEXT(bh_artifact_row, run),         TEXT(bh_artifact_row, name),       TEXT(bh_artifact_row, digest),
@@ -121,12 +135,21 @@ static int64_t get_int(const void *row, const struct bh_store_column *column)
     return column->kind == BH_COLUMN_BOOL ? *(const bool *)field(row, column) : *(const int64_t *)field(row, column);
 }
 
+static bool is_empty(const void *row, const struct bh_store_column *column)
+{
+    return column->kind == BH_COLUMN_TEXT ? !get_text(row, column) : get_int(row, column) == 0;
+}
+
 static struct bh_digest sum_of(const struct bh_store_table *table, const void *row, struct bh_buf *scratch)
 {
     bh_buf_clear(scratch);
     bh_chain_add_text(scratch, table->name);
     for (size_t i = 0; i < table->n_columns; i++) {
         const struct bh_store_column *column = &table->columns[i];
+        if (column->added && is_empty(row, column))
+            continue;
+        if (column->added) /* which of the added ones it is */
+            bh_chain_add_int(scratch, (int64_t)i);
         if (column->kind == BH_COLUMN_TEXT)
             bh_chain_add_text(scratch, get_text(row, column));
         else

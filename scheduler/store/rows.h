@@ -16,6 +16,7 @@ enum bh_store_column_kind { BH_COLUMN_TEXT, BH_COLUMN_INT, BH_COLUMN_BOOL };
 struct bh_store_column {
     enum bh_store_column_kind kind;
     size_t offset;
+    bool added; /* by a later migration: a row that has nothing in it has the sum of a row without it */
 };
 struct bh_store_table {
     const char *name;

@@ -34,7 +34,8 @@ struct bh_run_row {
     struct bh_wall created, started, ended; /* us 0: not yet */
     char *params;                           /* JSON map */
     char *failure;                          /* JSON object or NULL */
-    char *document;                         /* only filled by bh_store_get_run */
+    char *limits; /* "best-effort: memory cpus" where the site let it run with limits that are not enforced, or NULL */
+    char *document;   /* only filled by bh_store_get_run */
     char *submission; /* JSON: options, sources, files with digests; only filled by bh_store_get_run */
 };
 struct bh_agent_row {
@@ -47,8 +48,10 @@ struct bh_attempt_row {
     int64_t attempt, try_, epoch, exit_code, signal; /* exit_code -1, signal 0: none */
     struct bh_wall created, started, ended;
     bool selected;
-    char *usage;    /* JSON map or NULL */
-    char *kept_box; /* or NULL */
+    char *usage;            /* JSON map or NULL */
+    char *kept_box;         /* or NULL */
+    char *limits;           /* what held its limits: "memory=cgroup-v2 disk=watchdog", or NULL */
+    int64_t output_dropped; /* bytes of stdout and stderr */
 };
 struct bh_artifact_row {
     char *run, *name, *digest, *kind, *agent, *instance, *label, *provenance;

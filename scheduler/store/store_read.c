@@ -91,10 +91,11 @@ static int read_text(struct bh_store *s, const char *run, const char *name, char
 static int read_run(struct bh_store *s, const char *run, struct bh_run_row *ret, struct bh_err **err)
 {
     BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
-    int rc = bh_db_prepare(s->db,
-                           "SELECT run, name, status, file, created, started, ended, params, failure, sum FROM runs "
-                           "WHERE run = $1",
-                           &stmt, err);
+    int rc =
+        bh_db_prepare(s->db,
+                      "SELECT run, name, status, file, created, started, ended, params, failure, limits, sum FROM runs "
+                      "WHERE run = $1",
+                      &stmt, err);
     if (rc)
         return rc;
     bh_db_bind_text(stmt, 1, run);
@@ -201,7 +202,7 @@ int bh_store_read_runs(struct bh_store *s, struct bh_run_row **ret, size_t *ret_
 {
     void *rows = NULL;
     int rc = list(s, &bh_store_table_runs,
-                  "SELECT run, name, status, file, created, started, ended, params, failure, sum FROM runs "
+                  "SELECT run, name, status, file, created, started, ended, params, failure, limits, sum FROM runs "
                   "ORDER BY created DESC, run DESC",
                   NULL, &rows, ret_n, err);
     if (rc == 0)
@@ -236,7 +237,8 @@ int bh_store_list_attempts(struct bh_store *s, const char *run, struct bh_attemp
     int rc = list_of_run(
         s, &bh_store_table_attempts,
         "SELECT t.run, t.instance, t.agent, t.status, t.reason, t.detail, t.box, t.attempt, t.try, t.epoch, "
-        "t.exit_code, t.signal, t.created, t.started, t.ended, t.selected, t.usage, t.kept_box, t.sum "
+        "t.exit_code, t.signal, t.created, t.started, t.ended, t.selected, t.usage, t.kept_box, t.limits, "
+        "t.output_dropped, t.sum "
         "FROM attempts t LEFT JOIN agents a ON a.run = t.run AND a.name = t.agent WHERE t.run = $1 "
         "ORDER BY coalesce(a.position, 9223372036854775807), t.agent, t.attempt, t.try, t.instance",
         run, &rows, ret_n, err);

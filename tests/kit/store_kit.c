@@ -243,6 +243,8 @@ static void same_attempt(const struct bh_attempt_row *got, const struct bh_attem
     SAME_TEXT(box);
     SAME_TEXT(usage);
     SAME_TEXT(kept_box);
+    SAME_TEXT(limits);
+    SAME_INT(output_dropped);
     SAME_INT(attempt);
     SAME_INT(try_);
     SAME_INT(epoch);
@@ -319,17 +321,10 @@ static void rows_keep_every_field(void **state)
 {
     struct bh_store *s = open_store(state, BH_STORE_WRITE);
     struct bh_run_id id = kit_run_id(1);
-    struct bh_run_row run = {id.s,
-                             T("r-name"),
-                             T("r-status"),
-                             T("r-file \xff"),
-                             {1},
-                             {-2},
-                             {INT64_MAX},
-                             T("{}"),
-                             T("{\"reason\":\"exit\"}"),
-                             T("doc: 1\n"),
-                             T("{\"files\":{}}")};
+    struct bh_run_row run = {
+        id.s,          T("r-name"),        T("r-status"), T("r-file \xff"),           {1},
+        {-2},          {INT64_MAX},        T("{}"),       T("{\"reason\":\"exit\"}"), T("best-effort: memory"),
+        T("doc: 1\n"), T("{\"files\":{}}")};
     struct bh_agent_row agent = {
         id.s, T("a-name"), T("a-stage"), T("a-topology"), T("a-box"), T("a-status"), T("a-label"), T("a-reason"), 7};
     struct bh_attempt_row attempt = {.run = id.s,
@@ -349,7 +344,9 @@ static void rows_keep_every_field(void **state)
                                      .ended = {23},
                                      .selected = true,
                                      .usage = T("{\"cpu_ms\":1}"),
-                                     .kept_box = T("t-kept")};
+                                     .kept_box = T("t-kept"),
+                                     .limits = T("memory=cgroup-v2"),
+                                     .output_dropped = 24};
     struct bh_artifact_row artifact = {
         id.s,         T("f-name"),       T("sha256:00"), T("f-kind"), T("f-agent"), T("f-instance"),
         T("f-label"), T("f-provenance"), INT64_MAX,      31,          true,         false,

@@ -69,6 +69,7 @@ struct bh_exec_result {
     const char *step; /* NOT_STARTED: "exec", "copy files/x", … : which step; borrowed for the callback */
     int64_t cpu_ms, max_rss_bytes;
     bool oom, pids, disk_full; /* a limit was hit while it ran (by it, as far as the kernel tells) */
+    char note[240];            /* which limit and how, in words for people, where a watch stopped it; or "" */
 };
 
 struct bh_box;
@@ -89,6 +90,9 @@ struct bh_box_ops {
     /* One bit for each enum bh_limit that this host can hold a box to (watched ones too, where the watch is a fair
      * substitute: DISK and INODES). A create that asks for another fails with -BH_E_HOST unless best_effort. */
     uint32_t (*enforceable)(const struct bh_boxes *b);
+    /* Why MEMORY, CPUS or PIDS cannot be had, for people ("no cgroup may be written: …"); NULL where they can. May be
+     * absent. */
+    const char *(*why_not)(const struct bh_boxes *b);
     /* What holds the limits of a live box. */
     struct bh_enforced (*enforced)(const struct bh_box *box);
     /* Bytes that its root holds now, as far as somebody has looked; -1: nobody has. */

@@ -177,13 +177,40 @@ static void a_newer_store_is_refused_untouched(void **state)
     struct bh_store *s = NULL;
     struct bh_err *why = NULL;
     T_INT(bh_store_open(&h->home, BH_STORE_WRITE, &s, &why), -BH_E_STORE_VERSION);
-    T_TRUE(strstr(bh_err_message(why), "bulkhead.db': the store has version 7, this bulkhead knows up to 1") != NULL);
+    T_TRUE(strstr(bh_err_message(why), "bulkhead.db': the store has version 7, this bulkhead knows up to 2") != NULL);
     T_STR(bh_err_get_hint(why), "use the newer bulkhead, or another --home");
     bh_err_free(why);
     T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "version 7");
-    tamper(h, "PRAGMA user_version=1");
+    tamper(h, "PRAGMA user_version=2");
     s = open_store(h, BH_STORE_READ);
     T_OK(read_all(s, kit_run_id(1).s, &err));
+    bh_store_close(s);
+}
+
+/* Rows that were written before there were the columns have the sums that they had; new ones cover them. */
+static void an_older_store_is_brought_up(void **state)
+{
+    struct kit_home *h = *state;
+    struct bh_run_id id = kit_run_id(1);
+    fill(h);
+    tamper(h, "ALTER TABLE runs DROP COLUMN limits; ALTER TABLE attempts DROP COLUMN limits; "
+              "ALTER TABLE attempts DROP COLUMN output_dropped; PRAGMA user_version=1");
+    struct bh_store *s = NULL;
+    T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "has version 1, this bulkhead reads 2");
+    s = open_store(h, BH_STORE_WRITE);
+    T_OK(read_all(s, id.s, &err));
+    struct bh_attempt_row attempt = {.run = id.s, .instance = (char *)(uintptr_t) "i", .output_dropped = 3};
+    struct bh_store_batch batch = {.run = id.s, .attempts = &attempt, .n_attempts = 1};
+    T_OK(bh_store_commit(s, &batch, &err));
+    T_OK(read_all(s, id.s, &err));
+    bh_store_close(s);
+    tamper(h, "UPDATE attempts SET output_dropped = 0");
+    s = open_store(h, BH_STORE_READ);
+    T_ERR(read_all(s, id.s, &err), BH_E_STORE_CORRUPT, "a row of 'attempts' does not have the digest");
+    bh_store_close(s);
+    tamper(h, "UPDATE attempts SET output_dropped = 3, limits = ''");
+    s = open_store(h, BH_STORE_READ);
+    T_ERR(read_all(s, id.s, &err), BH_E_STORE_CORRUPT, "a row of 'attempts' does not have the digest");
     bh_store_close(s);
 }
 
@@ -320,6 +347,7 @@ int main(void)
         TEST(changed_events_are_named),
         TEST(changed_rows_are_named),
         TEST(a_newer_store_is_refused_untouched),
+        TEST(an_older_store_is_brought_up),
         TEST(a_missing_database_is_told_from_none),
         TEST(an_empty_file_is_an_empty_store),
         TEST(a_deleted_wal_is_noticed),
