@@ -46,7 +46,8 @@ const char *bh_limit_name(enum bh_limit limit);
 const char *bh_enforcer_name(enum bh_enforcer by);
 /* The least that the loader takes: what a box can live in. */
 int64_t bh_limit_least(enum bh_limit limit);
-/* What a box has where nobody says anything; of MEMORY the most (a quarter of a small host is less). 0: no such limit. */
+/* What a box has where nobody says anything; of MEMORY the most (a quarter of a small host is less). 0: no such limit.
+ */
 int64_t bh_limit_usual(enum bh_limit limit);
 /* As the document would have it: "64MiB", "0.5", "256". */
 enum { BH_LIMIT_TEXT = 32 };
