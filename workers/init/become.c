@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a child of init to the agent's command: a session of its own, its ids, no capability in any set, no new
- * privileges, the seccomp filter, no descriptor but the three. The order is part of the wall: the ids while there are
- * still capabilities to change them, then the sets, then the filter, then nothing but looking for the program.
+ * privileges, Landlock, the seccomp filter, no descriptor but the three. The order is part of the wall: the ids while
+ * there are still capabilities to change them, then the sets, then the filter, then nothing but looking for the
+ * program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -26,12 +28,37 @@
     (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | \
      SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
 
+/*
+ * The null device of the host is a file of the host: by the descriptor alone its mode could be changed where an agent
+ * is its owner outside. Agents get the one in their own /dev, which is on a read-only mount.
+ */
+static bool is_null_device(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
+}
+
+static int take_stream(int from, int to)
+{
+    BH_CLEANUP_FD int null = -1;
+    if (is_null_device(from)) {
+        null = open("/dev/null", (to == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+        if (null < 0)
+            return -1;
+        from = null;
+    }
+    if (from != to)
+        return dup2(from, to) < 0 ? -1 : 0;
+    null = -1;
+    return bh_fd_set_cloexec(to, false);
+}
+
 static int own_session(const struct bh_exec_plan *plan, struct bh_fail *fail)
 {
     if (setsid() < 0 && errno != EPERM) /* EPERM: already the leader of one */
         return bh_fail(fail, errno, "start a session");
     for (int i = 0; i < 3; i++) {
-        if (plan->stdio[i] == i ? bh_fd_set_cloexec(i, false) < 0 : dup2(plan->stdio[i], i) < 0)
+        if (take_stream(plan->stdio[i], i) < 0)
             return bh_fail(fail, errno, "set up the standard streams");
     }
     return 0;
@@ -142,7 +169,11 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
         return -1;
     if (limit(RLIMIT_NOFILE, 1024) < 0)
         return bh_fail(fail, errno, "set limits");
-    if (take_ids(in, plan, fail) < 0 || drop_capabilities(fail) < 0)
+    if (plan->limits.disk > 0 && limit(RLIMIT_FSIZE, (rlim_t)plan->limits.disk) < 0)
+        return bh_fail(fail, errno, "limit the size of files");
+    if (take_ids(in, plan, fail) < 0 || drop_capabilities(in, fail) < 0)
+        return -1;
+    if (bh_landlock_enter(in->shared, fail) < 0)
         return -1;
     umask(022);
     if (chdir(plan->cwd) < 0)

@@ -43,7 +43,8 @@ BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup);
 
 /* The mounts of a shell: its own root, and what is alike in all boxes in places to be moved from. */
 int bh_shell_prepare(const struct bh_init_setup *setup, struct bh_fail *fail);
-/* A proc mount of the caller's pid namespace beneath dirfd, with what must not be written covered. */
+/* A proc mount of the caller's pid namespace beneath dirfd, with what is not for agents covered. The current directory
+ * is the stage. */
 int bh_proc_mount(const struct bh_init_setup *setup, int dirfd, const char *path, struct bh_fail *fail);
 
 /* From the launcher's message to a box; takes nothing (descriptors stay the caller's). */
@@ -126,3 +127,8 @@ int bh_caps_of_init(void);
 /* For the small PID 1 of an exec: to kill, and nothing else. */
 int bh_caps_to_kill(void);
 int bh_caps_none(void);
+/* Empties the bounding set: nothing that is executed from here on can gain a capability. Needs SETPCAP. */
+int bh_caps_unbound(void);
+/* Confines the caller to what is beneath its root, where the kernel has Landlock. After the last mount, with no new
+ * privileges. `shared`: others in the same box may be talked to. */
+int bh_landlock_enter(bool shared, struct bh_fail *fail);

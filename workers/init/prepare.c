@@ -24,37 +24,6 @@ static int mount_at(const char *type, const char *const *options, uint64_t attrs
     return 0;
 }
 
-static int cover(int dirfd, const char *path)
-{
-    BH_CLEANUP_FD int fd = bh_mount_clone(dirfd, path, false);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : -1;
-    return bh_mount_restrict(fd, MOUNT_ATTR_RDONLY, false) < 0 ? -1 : bh_mount_attach(fd, dirfd, path);
-}
-
-/* A host id that owns files in /proc may write them without any capability. */
-static int mask_proc(int dirfd, const char *path, struct bh_fail *fail)
-{
-    static const char *const writable[] = {"sys", "sysrq-trigger", "irq", "bus", "fs"};
-    BH_CLEANUP_FD int proc = openat(dirfd, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    for (size_t i = 0; i < BH_ARRAY_LEN(writable); i++) {
-        if (cover(proc, writable[i]) < 0)
-            return bh_fail(fail, errno, "cover /proc/%s", writable[i]);
-    }
-    return 0;
-}
-
-int bh_proc_mount(const struct bh_init_setup *setup, int dirfd, const char *path, struct bh_fail *fail)
-{
-    BH_CLEANUP_FD int fd =
-        bh_mount_new("proc", (const char *const[]){"hidepid=ptraceable", NULL}, PLAIN | MOUNT_ATTR_NOEXEC, fail);
-    if (fd < 0)
-        return -1;
-    if (bh_mount_attach(fd, dirfd, path) < 0)
-        return bh_fail(fail, errno, "attach /proc");
-    return setup->mask_proc ? mask_proc(dirfd, path, fail) : 0;
-}
-
 /* A copy of the launcher's stage: directories to mount on, read-only, the same in all boxes. */
 static int enter_own_root(struct bh_fail *fail)
 {
@@ -66,8 +35,8 @@ static int enter_own_root(struct bh_fail *fail)
 
 static int make_devices(int nodes, struct bh_fail *fail)
 {
-    static const char *const shm[] = {"size=256m", "mode=1777", NULL};
-    static const char *const pts[] = {"mode=0620", "ptmxmode=0666", NULL};
+    static const char *const shm[] = {"size=256m", "nr_inodes=16384", "mode=1777", NULL};
+    static const char *const pts[] = {"mode=0620", "ptmxmode=0666", "max=256", NULL};
     if (move_mount(nodes, "", AT_FDCWD, "dev", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return bh_fail(fail, errno, "attach /dev");
     if (mount_at("tmpfs", shm, PLAIN, "dev/shm", fail) < 0)

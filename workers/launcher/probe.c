@@ -92,6 +92,15 @@ static int do_seccomp(const struct bh_launcher *l)
     return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
 }
 
+static int do_landlock(const struct bh_launcher *l)
+{
+    (void)l;
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1 /* ask for the version */);
+    if (abi == 1)
+        errno = EOPNOTSUPP; /* under the first one no file could be moved to another folder */
+    return abi < 2 ? -1 : 0;
+}
+
 static const struct probe probes[] = {
     {"user namespace", "clone3", true, 0, do_nothing, "no box can be made",
      "allow them: sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces, or on Ubuntu "
@@ -112,6 +121,9 @@ static const struct probe probes[] = {
      "in a container, run it with an unmasked /proc"},
     {"seccomp filter", "seccomp", true, 0, do_seccomp, "agents could make any system call",
      "use a kernel with CONFIG_SECCOMP_FILTER"},
+    {"Landlock", "landlock_create_ruleset", false, 0, do_landlock,
+     "one wall less: agents are held by namespaces, ids and the seccomp filter alone",
+     "use Linux 5.19 or later with landlock among its security modules (lsm= on its command line)"},
 };
 
 static void make_probe_dir(const struct bh_launcher *l)
