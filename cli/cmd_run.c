@@ -227,7 +227,14 @@ static int carry_out(struct request *r, struct bh_errlist *errors)
             print_hints(r, &outcome, progress);
     }
     bh_progress_free(progress);
-    return rc == 0 ? exit_of(&outcome) : bh_cli_fail_list(args, errors);
+    if (rc == 0)
+        return exit_of(&outcome);
+    if (errors->len == 0) { /* an empty list would read as success */
+        struct bh_err *err = NULL;
+        (void)bh_err_set(&err, (enum bh_code) - rc, 0, "the run could not be started, and nobody said why");
+        bh_errlist_add(errors, err);
+    }
+    return bh_cli_fail_list(args, errors);
 }
 
 static int run(const struct bh_args *args)

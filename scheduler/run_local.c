@@ -358,8 +358,10 @@ static int submit(struct session *s, const struct bh_plan *plan, struct bh_val *
     if (rc != 0)
         return add_error(errors, rc, err);
     rc = bh_submission_make(plan, o->file, o->sources, o->n_sources, true, cas, ret, errors);
-    if (rc == 0)
-        rc = add_error(errors, bh_cas_sync(cas, &err), err);
+    if (rc == 0) {
+        rc = bh_cas_sync(cas, &err);
+        rc = add_error(errors, rc, err);
+    }
     bh_cas_close(cas);
     if (rc == 0)
         bh_val_set(*ret, "options", options_to_val(o));
@@ -377,9 +379,10 @@ static int run_planned(struct session *s, struct bh_pipeline *pipeline, struct b
     int rc = take(s, &err);
     if (rc != 0)
         return add_error(errors, rc, err);
-    rc = add_error(errors, open_boxes(s, &err), err);
-    if (rc == 0)
-        rc = check_limits(s, plan, errors);
+    rc = open_boxes(s, &err);
+    if (rc != 0)
+        return add_error(errors, rc, err);
+    rc = check_limits(s, plan, errors);
     if (rc == 0)
         rc = submit(s, plan, &submission, errors);
     if (rc != 0)
