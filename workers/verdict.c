@@ -3,6 +3,7 @@
 #include "workers/verdict.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -100,6 +101,99 @@ static bool is_the_hosts(int error)
            error == ENFILE || error == EAGAIN;
 }
 
+/* --- limits --- */
+
+struct hit {
+    enum bh_limit limit;
+    enum bh_reason reason; /* NONE: no limit was hit */
+};
+
+/* Which one, the worst first: what runs out of memory fails in other ways, too. */
+static struct hit hit_of(const struct bh_exec_result *result)
+{
+    bool file_size = result->end == BH_EXEC_SIGNALED && result->status == SIGXFSZ;
+    if (result->oom)
+        return (struct hit){BH_LIMIT_MEMORY, BH_REASON_OOM};
+    if (result->disk_full || file_size)
+        return (struct hit){BH_LIMIT_DISK, BH_REASON_DISK_FULL};
+    if (result->pids)
+        return (struct hit){BH_LIMIT_PIDS, BH_REASON_PIDS};
+    return (struct hit){0};
+}
+
+/* "memory limit of 64MiB was reached", or what the watch that saw it has to say. */
+static void add_hit(struct bh_buf *out, const struct bh_command_name *name, const struct bh_exec_result *result,
+                    struct hit hit)
+{
+    char text[BH_LIMIT_TEXT];
+    int64_t value = name->limits ? name->limits->of[hit.limit] : 0;
+    if (result->note[0])
+        bh_escape_terminal(out, result->note, strnlen(result->note, sizeof(result->note)));
+    else if (value > 0)
+        bh_buf_addf(out, "%s limit of %s was reached", bh_limit_name(hit.limit),
+                    bh_limit_format(hit.limit, value, text));
+    else
+        bh_buf_addf(out, "%s limit was reached", bh_limit_name(hit.limit));
+}
+
+static void add_end(struct bh_buf *out, const struct bh_exec_result *result)
+{
+    const char *text = result->end == BH_EXEC_SIGNALED ? sigabbrev_np(result->status) : NULL;
+    if (result->end == BH_EXEC_BOX_LOST)
+        bh_buf_adds(out, "died with its box");
+    else if (result->end == BH_EXEC_NOT_STARTED)
+        bh_buf_adds(out, "could not start");
+    else if (result->end == BH_EXEC_EXITED)
+        bh_buf_addf(out, "exited with code %d", result->status);
+    else
+        bh_buf_addf(out, "was ended by signal %d%s%s%s", result->status, text ? " (SIG" : "", text ? text : "",
+                    text ? ")" : "");
+}
+
+static void of_hit(struct bh_verdict *ret, const struct bh_command_name *name, const struct bh_exec_result *result,
+                   struct hit hit)
+{
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    bh_buf_addf(&text, "%s ", name->what);
+    add_end(&text, result);
+    bh_buf_adds(&text, ": ");
+    add_hit(&text, name, result, hit);
+    bh_verdict_failed(ret, hit.reason, "%s", text.data);
+}
+
+char *bh_verdict_limits_text(const struct bh_enforced *held, bool best_effort)
+{
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    for (int i = 0; i < BH_N_LIMITS; i++) {
+        if (held->by[i] != BH_BY_NOTHING)
+            bh_buf_addf(&text, "%s%s=%s", text.len > 0 ? " " : "", bh_limit_name((enum bh_limit)i),
+                        bh_enforcer_name((enum bh_enforcer)held->by[i]));
+    }
+    if (best_effort)
+        bh_buf_addf(&text, "%s+best-effort", text.len > 0 ? " " : "");
+    return text.len > 0 ? bh_buf_take(&text) : NULL;
+}
+
+/* Whether a box that has no room left is at its own limit: where that is watched alone, it is the host that is full. */
+static bool is_own_disk(const struct bh_command_name *name, int error)
+{
+    unsigned by = name->held.by[BH_LIMIT_DISK];
+    bool room = error == ENOSPC || error == EDQUOT || error == EFBIG;
+    return room && (by == BH_BY_TMPFS || by == BH_BY_QUOTA);
+}
+
+/* --- what did not start --- */
+
+/* The kernel takes a quarter of the stack's limit, and 128 KiB for one text. */
+static void too_many_arguments(struct bh_verdict *ret, const struct bh_command_name *name, const char *command)
+{
+    bh_verdict_failed(ret, BH_REASON_EXIT,
+                      "%s could not start: the arguments and the environment of command '%s' are %zu bytes; the kernel "
+                      "takes 2 MiB of them together and 128 KiB for one: give it a file (files, prompt) instead",
+                      name->what, command, name->args_bytes);
+    ret->exit_code = 126;
+}
+
 /* What kept it from starting: the command itself (its author mends it), what lies in the box, or the host. */
 static void of_not_started(struct bh_verdict *ret, const struct bh_command_name *name,
                            const struct bh_exec_result *result)
@@ -108,7 +202,17 @@ static void of_not_started(struct bh_verdict *ret, const struct bh_command_name 
     const char *why = strerror(result->status);
     bool exec = bh_streq(step, "exec"), host = is_the_hosts(result->status);
     BH_CLEANUP_FREE char *what = escaped(exec ? name->argv0 : step);
-    if (exec && result->status == ENOENT) {
+    struct hit hit = hit_of(result);
+    if (hit.reason == BH_REASON_NONE && is_own_disk(name, result->status))
+        hit = (struct hit){BH_LIMIT_DISK, BH_REASON_DISK_FULL};
+    if (hit.reason != BH_REASON_NONE) {
+        BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+        add_hit(&text, name, result, hit);
+        bh_verdict_failed(ret, hit.reason, "%s could not start: cannot %s%s: %s: %s", name->what, exec ? "exec " : "",
+                          what, why, text.data);
+    } else if (exec && result->status == E2BIG) {
+        too_many_arguments(ret, name, what);
+    } else if (exec && result->status == ENOENT) {
         not_found(ret, name, what);
     } else if (exec && !host) {
         bh_verdict_failed(ret, BH_REASON_EXIT, "%s could not start: command '%s': %s", name->what, what, why);
@@ -122,11 +226,20 @@ static void of_not_started(struct bh_verdict *ret, const struct bh_command_name 
     }
 }
 
-static void of_timeout(struct bh_verdict *ret, const struct bh_command_name *name, bool killed)
+/* --- what ran --- */
+
+static void of_timeout(struct bh_verdict *ret, const struct bh_command_name *name, const struct bh_command_end *end)
 {
     char limit[BH_UNIT_TEXT];
-    bh_verdict_failed(ret, BH_REASON_TIMEOUT, "%s took longer than %s%s", name->what,
-                      bh_format_duration(name->timeout_ns, limit), killed ? " and did not end when asked to" : "");
+    struct hit hit = hit_of(&end->result);
+    BH_CLEANUP_BUF struct bh_buf also = BH_BUF_INIT;
+    if (hit.reason != BH_REASON_NONE) {
+        bh_buf_adds(&also, "; its ");
+        add_hit(&also, name, &end->result, hit);
+    }
+    bh_verdict_failed(ret, BH_REASON_TIMEOUT, "%s took longer than %s%s%s", name->what,
+                      bh_format_duration(name->timeout_ns, limit), end->killed ? " and did not end when asked to" : "",
+                      also.len > 0 ? also.data : "");
     ret->phase = name->phase;
 }
 
@@ -142,17 +255,21 @@ static void of_signal(struct bh_verdict *ret, const struct bh_command_name *name
 bool bh_verdict_of_command(struct bh_verdict *ret, const struct bh_command_name *name, const struct bh_command_end *end)
 {
     const struct bh_exec_result *result = &end->result;
-    if (result->end == BH_EXEC_BOX_LOST)
+    struct hit hit = hit_of(result);
+    bool good = result->end == BH_EXEC_EXITED && result->status == 0;
+    if (result->end == BH_EXEC_BOX_LOST && hit.reason == BH_REASON_NONE)
         bh_verdict_lost(ret, name->what);
     else if (end->stopped)
         bh_verdict_cancelled(ret);
     else if (result->end == BH_EXEC_NOT_STARTED)
         of_not_started(ret, name, result);
     else if (end->timed_out)
-        of_timeout(ret, name, end->killed);
+        of_timeout(ret, name, end);
+    else if (hit.reason != BH_REASON_NONE && !good)
+        of_hit(ret, name, result, hit);
     else if (result->end == BH_EXEC_SIGNALED)
         of_signal(ret, name, result->status);
-    else if (result->status != 0)
+    else if (!good)
         bh_verdict_failed(ret, BH_REASON_EXIT, "%s exited with code %d", name->what, result->status);
     else
         bh_verdict_succeeded(ret);

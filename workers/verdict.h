@@ -35,8 +35,17 @@ struct bh_command_name {
     enum bh_phase phase;
     const char *argv0;
     int64_t timeout_ns;
+    const struct bh_limits *limits; /* in force; NULL: not known */
+    struct bh_enforced held;        /* what holds them */
+    size_t args_bytes;              /* of its arguments and environment together */
 };
-/* True where the command ended well; `ret` is then bh_verdict_succeeded. */
+/* "memory=cgroup-v2 disk=watchdog +best-effort"; NULL where nothing is held. The caller frees it. */
+char *bh_verdict_limits_text(const struct bh_enforced *held, bool best_effort);
+
+/*
+ * A limit that was hit is the reason of an end that is not good, whatever the status; one that was hit on the way to a
+ * good end is none. A timeout stays one, and says that a limit had been hit.
+ * True where the command ended well; `ret` is then bh_verdict_succeeded. */
 bool bh_verdict_of_command(struct bh_verdict *ret, const struct bh_command_name *name,
                            const struct bh_command_end *end);
 
