@@ -25,6 +25,7 @@
 #include "workers/command.h"
 #include "workers/deliver.h"
 #include "workers/exec_env.h"
+#include "workers/lease_limits.h"
 #include "workers/leftovers.h"
 #include "workers/verdict.h"
 
@@ -52,6 +53,9 @@ struct bh_execution {
     struct bh_verdict verdict;
     struct bh_result result;
     struct bh_mono in_box_since; /* ns 0: not yet */
+    struct bh_limits limits;     /* in force for it: its own, else its box's */
+    struct bh_enforced held;     /* by what, once it is in the box */
+    size_t args_bytes;           /* of the command that was started last */
     struct event *later;
 };
 
@@ -125,6 +129,8 @@ static void fill_result(struct bh_execution *e)
     if (is_kept(e))
         r->kept_box = bh_asprintf("runs/%s/boxes/%s", e->lease.run.s, e->lease.box.key);
     if (e->in_box_since.ns != 0)
+        r->limits = bh_verdict_limits_text(&e->held, e->lease.box.best_effort);
+    if (e->in_box_since.ns != 0)
         r->box_ms = (bh_mono_now().ns - e->in_box_since.ns) / BH_NS_PER_MS;
 }
 
@@ -193,6 +199,26 @@ static void account(struct bh_execution *e, const struct bh_exec_result *result)
     e->result.cpu_ms += result->cpu_ms;
     if (result->max_rss_bytes > e->result.max_rss_bytes)
         e->result.max_rss_bytes = result->max_rss_bytes;
+    if (e->own && result->end != BH_EXEC_BOX_LOST) { /* what lies in a shared box is nobody's alone */
+        int64_t bytes = e->host->boxes->ops->disk_bytes(e->box);
+        if (bytes > e->result.disk_bytes)
+            e->result.disk_bytes = bytes;
+    }
+}
+
+/* What the verdict on a command has to know of it. */
+static struct bh_command_name name_of(const struct bh_execution *e, enum bh_phase phase, char *const *argv,
+                                      int64_t timeout_ns)
+{
+    return (struct bh_command_name){
+        .what = bh_phase_text(phase),
+        .phase = phase,
+        .argv0 = argv[0],
+        .timeout_ns = timeout_ns,
+        .limits = &e->limits,
+        .held = e->held,
+        .args_bytes = e->args_bytes,
+    };
 }
 
 static bool is_root(const struct bh_execution *e)
@@ -200,10 +226,19 @@ static bool is_root(const struct bh_execution *e)
     return bh_streq(e->lease.user, "root");
 }
 
+/* As the kernel counts them: with their ends and the pointers to them. */
+static size_t bytes_of(const char *const *texts)
+{
+    size_t bytes = 0;
+    for (; *texts; texts++)
+        bytes += strlen(*texts) + 1 + sizeof(*texts);
+    return bytes;
+}
+
 static int start_command(struct bh_execution *e, const struct bh_exec_spec *exec, int64_t timeout_ns,
                          bh_command_done_fn fn, struct bh_err **err)
 {
-    const struct bh_command_spec spec = {
+    struct bh_command_spec spec = {
         .loop = e->host->loop,
         .box = e->box,
         .capture = e->capture,
@@ -211,6 +246,8 @@ static int start_command(struct bh_execution *e, const struct bh_exec_spec *exec
         .timeout_ns = timeout_ns,
         .grace_ns = e->lease.grace_ns,
     };
+    spec.exec.limits = bh_exec_limits(&e->lease);
+    e->args_bytes = bytes_of(exec->argv) + bytes_of(exec->env);
     if (e->result.started.us == 0)
         e->result.started = bh_wall_now();
     return bh_command_start(&spec, fn, e, &e->command, err);
@@ -220,8 +257,7 @@ static void on_run_done(void *arg, const struct bh_command_end *end)
 {
     struct bh_execution *e = check(arg);
     struct bh_verdict verdict;
-    const struct bh_command_name name = {
-        .what = "run", .phase = BH_PHASE_RUN, .argv0 = e->lease.run_argv[0], .timeout_ns = e->lease.run_ns};
+    const struct bh_command_name name = name_of(e, BH_PHASE_RUN, e->lease.run_argv, e->lease.run_ns);
     account(e, &end->result);
     bool good = bh_verdict_of_command(&verdict, &name, end);
     bh_command_free(BH_TAKE(e->command));
@@ -306,8 +342,7 @@ static void on_setup_done(void *arg, const struct bh_command_end *end)
 {
     struct bh_execution *e = check(arg);
     struct bh_verdict verdict;
-    const struct bh_command_name name = {
-        .what = "setup", .phase = BH_PHASE_SETUP, .argv0 = e->lease.setup[0], .timeout_ns = e->lease.setup_ns};
+    const struct bh_command_name name = name_of(e, BH_PHASE_SETUP, e->lease.setup, e->lease.setup_ns);
     account(e, &end->result);
     bool good = bh_verdict_of_command(&verdict, &name, end);
     bh_command_free(BH_TAKE(e->command));
@@ -354,6 +389,7 @@ static void on_box(struct bh_execution *e, struct bh_box *box)
     BH_CLEANUP_ERR struct bh_err *err = NULL;
     e->box = box;
     e->in_box_since = bh_mono_now();
+    e->held = e->host->boxes->ops->enforced(box);
     int rc = bh_deliver_lease(e->run, &e->lease, e->arena, &e->delivery, &err);
     if (rc != 0) {
         end_for_host(e, "delivering into the box", rc, err);
@@ -414,7 +450,7 @@ static void enter_own_box(struct bh_execution *e)
         .n_base_layers = e->lease.box.n_base_layers,
         .agent_uid = (uint32_t)e->lease.box.agent_uid,
         .agent_gid = (uint32_t)e->lease.box.agent_gid,
-        .limits = e->lease.box.limits,
+        .limits = bh_box_limits(&e->lease.box),
         .best_effort = e->lease.box.best_effort,
         .disposable = e->lease.keep == BH_LEASE_KEEP_NEVER,
         .layers = bh_exec_texts(e->arena, e->lease.box.layers, e->lease.box.n_layers),
@@ -458,6 +494,8 @@ struct bh_execution *bh_execution_start(const struct bh_execution_host *host, st
     e->lease = *lease;
     *lease = (struct bh_lease){0};
     e->arena = bh_arena_new();
+    e->limits = bh_limits_in_force(&e->lease);
+    e->result.disk_bytes = -1;
     e->stdin_fd = -1;
     e->later = evtimer_new(host->loop, conclude, e);
     BH_ASSERT(e->later);

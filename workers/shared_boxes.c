@@ -22,6 +22,7 @@
 #include "workers/box_call.h"
 #include "workers/deliver.h"
 #include "workers/exec_env.h"
+#include "workers/lease_limits.h"
 
 #define MAGIC 0x73686278u
 
@@ -43,6 +44,7 @@ struct shared_box {
     struct bh_run_files *run;
     struct bh_box_handle *handle; /* in ENDING: waited for, NULL once it is gone */
     struct recipe recipe;
+    struct bh_enforced held;    /* what holds its limits, once it is made */
     struct bh_capture *capture; /* while it is being made */
     struct bh_command *setup;
     struct bh_list uses;
@@ -130,7 +132,7 @@ static void recipe_init(struct recipe *r, const struct bh_run_files *run, const 
         .n_base_layers = box->n_base_layers,
         .agent_uid = (uint32_t)box->agent_uid,
         .agent_gid = (uint32_t)box->agent_gid,
-        .limits = box->limits,
+        .limits = bh_box_limits(box),
         .best_effort = box->best_effort,
         .layers = bh_exec_texts(r->arena, box->layers, box->n_layers),
         .n_layers = box->n_layers,
@@ -196,7 +198,13 @@ static void on_setup_done(void *arg, const struct bh_command_end *end)
     struct bh_verdict verdict;
     BH_CLEANUP_FREE char *what = bh_asprintf("setup of box '%s'", b->recipe.box.id);
     const struct bh_command_name name = {
-        .what = what, .phase = BH_PHASE_SETUP, .argv0 = b->recipe.setup[0], .timeout_ns = b->recipe.setup_ns};
+        .what = what,
+        .phase = BH_PHASE_SETUP,
+        .argv0 = b->recipe.setup[0],
+        .timeout_ns = b->recipe.setup_ns,
+        .limits = &b->recipe.spec.limits,
+        .held = b->held,
+    };
     bool good = bh_verdict_of_command(&verdict, &name, end);
     bh_command_free(BH_TAKE(b->setup));
     if (good)
@@ -224,6 +232,7 @@ static int start_setup(struct shared_box *b, struct bh_err **err)
                 .stdin_fd = b->owner->null_fd,
                 .copies = delivery.copies,
                 .n_copies = delivery.n_copies,
+                .limits = {.of = {[BH_LIMIT_NOFILE] = b->recipe.spec.limits.of[BH_LIMIT_NOFILE]}},
                 .give_to_agent = true,
             },
         .timeout_ns = b->recipe.setup_ns,
@@ -242,6 +251,7 @@ static void on_created(void *arg, int code, const struct bh_err *error)
         fail_making(b, &verdict);
         return;
     }
+    b->held = b->owner->boxes->ops->enforced(bh_box_handle_box(b->handle));
     if (!b->recipe.setup) {
         become_ready(b);
         return;

@@ -233,11 +233,16 @@ static void fill_outputs(const struct maker *m)
     }
 }
 
-/* What the box has room for by default is enough for most agents; where one asks for more the box is as large. */
+/* What a box has where nobody says anything is enough for most agents; where one asks for more the box is as large. */
 static void make_room(struct bh_limits *limits, const struct bh_limits *room)
 {
+    struct bh_limits usual = {0};
+    int64_t memory;
+    int cpus;
+    bh_limits_host(&memory, &cpus);
+    bh_limits_fill(&usual, memory);
     for (int i = 0; i < BH_N_LIMITS; i++) {
-        if (limits->of[i] == 0 && room->of[i] > bh_limit_usual((enum bh_limit)i))
+        if (limits->of[i] == 0 && room->of[i] > usual.of[i])
             limits->of[i] = room->of[i];
     }
 }
