@@ -108,18 +108,12 @@ static int take_ids(const struct bh_init *in, const struct bh_exec_plan *plan, s
     return 0;
 }
 
-static int drop_bounding_set(void)
+/* The bounding set of a range's init is empty already (shell.c): a set that is inherited. */
+static int drop_capabilities(const struct bh_init *in, struct bh_fail *fail)
 {
-    for (int cap = 0; cap <= 63; cap++) {
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-            return errno == EINVAL && cap > 0 ? 0 : -1; /* past the last one */
-    }
-    return 0;
-}
-
-static int drop_capabilities(struct bh_fail *fail)
-{
-    if (drop_bounding_set() < 0 || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 || bh_caps_none() < 0)
+    if (in->setup->mode != BH_IDS_RANGE && bh_caps_unbound() < 0)
+        return bh_fail(fail, errno, "drop the bounding set");
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 || bh_caps_none() < 0)
         return bh_fail(fail, errno, "drop capabilities");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return bh_fail(fail, errno, "forbid new privileges");

@@ -34,6 +34,7 @@ struct bh_init {
     int box;       /* O_PATH descriptor of BH_AT_BOX */
     bool shared;   /* execs have a pid namespace of their own */
     bool readonly; /* since a barrier */
+    int narrow;    /* an empty mount namespace for the first exec of a box that is not shared; -1: it is used */
     struct bh_list execs;
     uint64_t barrier; /* the request that waits for everything to be dead, 0: none */
 };
@@ -83,6 +84,8 @@ struct bh_exec_note {
     struct bh_fail fail;
 };
 
+/* In a shell: an empty mount namespace for an exec to come, which the caller does not enter. Its descriptor, or -1. */
+int bh_narrow_make(struct bh_fail *fail);
 /* In the cloned child: everything up to the command. */
 BH_NORETURN void bh_stage_main(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd);
 /* PID 1 of an exec in a shared box. */

@@ -33,6 +33,7 @@ struct run {
     uint32_t flags;
     pid_t pid; /* of the main process, of the exec's PID 1, or of the helper that gives */
     int notes;
+    int narrow; /* its mount namespace, kept so that its end is not waited for before the report; -1: its own alone */
     int wait_status;
     int64_t cpu_us, max_rss_kb;
     struct bh_msg_report report;
@@ -86,6 +87,7 @@ static void end_run(struct bh_init *in, struct run *run)
     send_report(in, &run->report, NULL);
     bh_list_remove(&run->link);
     bh_close(run->notes);
+    bh_close(run->narrow);
     bh_free(run);
 }
 
@@ -195,7 +197,7 @@ static bool clearing(const struct bh_init *in)
 static pid_t clone_exec(const struct bh_init *in)
 {
     struct clone_args args = {
-        .flags = CLONE_NEWNS | (in->shared ? CLONE_NEWPID : 0),
+        .flags = (in->narrow < 0 ? CLONE_NEWNS : 0) | (in->shared ? CLONE_NEWPID : 0),
         .exit_signal = SIGCHLD,
     };
     return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
@@ -219,6 +221,7 @@ static int start(struct bh_init *in, const struct bh_exec_plan *plan)
     }
     struct run *run = bh_alloc(sizeof(*run));
     *run = (struct run){.id = plan->id, .flags = plan->flags, .pid = pid, .notes = notes[0]};
+    run->narrow = BH_TAKE_FD(in->narrow);
     bh_list_init(&run->link);
     bh_list_append(&in->execs, &run->link);
     return 0;

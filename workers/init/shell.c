@@ -48,17 +48,31 @@ static void be_quiet_and_mortal(void)
     (void)prctl(PR_SET_NAME, "bulkhead-init");
 }
 
-static int prepare(const struct bh_init_setup *setup, struct bh_fail *fail)
+static int prepare(struct bh_init *in, struct bh_fail *fail)
 {
-    int rc = become_box_root(setup, fail);
+    int rc = become_box_root(in->setup, fail);
     be_quiet_and_mortal();
     if (rc < 0)
         return -1;
+    /* With one id each agent has a user namespace of its own, and with it a bounding set to be dropped there. */
+    if (in->setup->mode == BH_IDS_RANGE && bh_caps_unbound() < 0)
+        return bh_fail(fail, errno, "drop the bounding set");
     if (sethostname("bulkhead", 8) < 0)
         return bh_fail(fail, errno, "set the host name");
-    if (loopback_up(fail) < 0)
+    if (loopback_up(fail) < 0 || bh_shell_prepare(in->setup, fail) < 0)
         return -1;
-    return bh_shell_prepare(setup, fail);
+    in->narrow = bh_narrow_make(fail);
+    return in->narrow < 0 ? -1 : 0;
+}
+
+static int become_box(struct bh_init *in, const void *msg, size_t len, const int *fds, size_t nfds,
+                      struct bh_fail *fail)
+{
+    if (bh_box_assemble(in, msg, len, fds, nfds, fail) < 0)
+        return -1;
+    if (in->shared)
+        bh_close(BH_TAKE_FD(in->narrow));
+    return bh_caps_of_init() < 0 ? bh_fail(fail, errno, "limit capabilities") : 0;
 }
 
 static void report(int control, const struct bh_fail *fail)
@@ -89,14 +103,15 @@ BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup)
         _exit(1);
     (void)close_range(CHANNEL + 1, ~0U, 0);
     wait_for_maps();
-    int rc = prepare(setup, &fail);
+    struct bh_init in = {.setup = setup, .box = -1, .narrow = -1};
+    bh_list_init(&in.execs);
+    int rc = prepare(&in, &fail);
     ssize_t n = bh_msg_recv(CHANNEL, msg, sizeof(msg), fds, &nfds);
     if (n <= 0 || nfds < 1)
         _exit(0); /* not needed any more */
-    struct bh_init in = {.setup = setup, .control = fds[0], .box = -1};
-    bh_list_init(&in.execs);
-    if (rc == 0 && bh_box_assemble(&in, msg, (size_t)n, fds + 1, nfds - 1, &fail) == 0 && bh_caps_of_init() < 0)
-        (void)bh_fail(&fail, errno, "limit capabilities");
+    in.control = fds[0];
+    if (rc == 0)
+        (void)become_box(&in, msg, (size_t)n, fds + 1, nfds - 1, &fail);
     for (size_t i = 1; i < nfds; i++)
         bh_close(fds[i]);
     bh_close(CHANNEL);

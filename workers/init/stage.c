@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The child of init that becomes a command. It was cloned with a mount namespace of its own, in which it puts in place
- * what this one exec is to see, and which it then narrows to the box's root: deliver and init's own directories are not
- * hidden there but gone.
+ * The child of init that becomes a command, in a mount namespace that holds what this one exec is to see: deliver and
+ * init's own directories are not hidden there but gone. There are two ways into it.
+ *
+ * The first exec of a box that is not shared finds a namespace that the shell has made ahead, empty (bh_narrow_make),
+ * enters it and mounts a copy of the box over its root: nothing has to be unmounted, which the kernel would wait for.
+ * Every other one was cloned with a copy of init's namespace, puts things in place there, and narrows it.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +25,7 @@ struct stage {
     const struct bh_exec_plan *plan;
     int box;
     struct bh_place place;
+    int inputs; /* a detached mount for /workspace/in, where a narrow namespace is entered; else -1 */
 };
 
 BH_NORETURN void bh_exec_fail(int note_fd, const struct bh_fail *fail)
@@ -45,34 +50,40 @@ static int open_places(struct stage *s, struct bh_fail *fail)
     return 0;
 }
 
-static int mount_empty_inputs(struct stage *s, struct bh_fail *fail)
-{
-    BH_CLEANUP_FD int fd = bh_mount_clone(AT_FDCWD, BH_AT_EMPTY, false);
-    if (fd < 0 || bh_mount_attach(fd, s->place.workspace, "in") < 0)
-        return bh_fail(fail, errno, "attach /workspace/in");
-    return 0;
-}
-
 /*
  * Inputs share their inodes with the store and with other boxes. An overlay of nothing but lower directories gives them
  * inodes of their own, so that no lease, lock or watch reaches past this exec.
  */
-static int mount_inputs(struct stage *s, struct bh_fail *fail)
+static int make_inputs(struct stage *s, struct bh_fail *fail)
 {
-    char options[128];
-    if (bh_place_target(s->place.workspace, "in", true, fail) < 0)
-        return -1;
-    if (!s->plan->inputs)
-        return mount_empty_inputs(s, fail);
+    char lower[128];
+    const char *const options[] = {lower, NULL};
+    const uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    if (!s->plan->inputs) {
+        s->inputs = bh_mount_clone(AT_FDCWD, BH_AT_EMPTY, false);
+        return s->inputs < 0 ? bh_fail(fail, errno, "attach /workspace/in") : 0;
+    }
     BH_CLEANUP_FD int fd = bh_open_beneath(s->place.deliver, s->plan->inputs, O_PATH | O_DIRECTORY, 0);
     if (fd < 0)
         return bh_fail(fail, errno, "open the inputs '%s'", s->plan->inputs);
-    (void)snprintf(options, sizeof(options), "lowerdir=" BH_AT_BOX "/proc/self/fd/%d:" BH_AT_EMPTY, fd);
-    if (bh_mount_overlay(BH_AT_MAKE, options, true) < 0)
-        return bh_fail(fail, errno, "mount the inputs");
-    if (bh_mount_move(BH_AT_MAKE, s->place.workspace, "in") < 0)
+    (void)snprintf(lower, sizeof(lower), "lowerdir=" BH_AT_BOX "/proc/self/fd/%d:" BH_AT_EMPTY, fd);
+    s->inputs = bh_mount_new("overlay", options, attrs, fail);
+    return s->inputs < 0 ? -1 : 0;
+}
+
+static int attach_inputs(struct stage *s, int dirfd, const char *path, struct bh_fail *fail)
+{
+    if (bh_mount_attach(s->inputs, dirfd, path) < 0)
         return bh_fail(fail, errno, "attach /workspace/in");
+    bh_close(BH_TAKE_FD(s->inputs));
     return 0;
+}
+
+static int mount_inputs(struct stage *s, struct bh_fail *fail)
+{
+    if (bh_place_target(s->place.workspace, "in", true, fail) < 0 || make_inputs(s, fail) < 0)
+        return -1;
+    return s->in->narrow < 0 ? attach_inputs(s, s->place.workspace, "in", fail) : 0;
 }
 
 struct own_file {
@@ -154,8 +165,44 @@ static int place_files(struct stage *s, struct bh_fail *fail)
     return place_own_files(s, fail);
 }
 
+/* --- the namespace --- */
+
+int bh_narrow_make(struct bh_fail *fail)
+{
+    BH_CLEANUP_FD int wide = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    if (wide < 0 || unshare(CLONE_NEWNS) < 0)
+        return bh_fail(fail, errno, "make a mount namespace");
+    BH_CLEANUP_FD int narrow = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    BH_CLEANUP_FD int root = bh_mount_clone(AT_FDCWD, BH_AT_EMPTY, false);
+    if (narrow < 0 || root < 0 || move_mount(root, "", AT_FDCWD, BH_AT_EMPTY, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return bh_fail(fail, errno, "attach an empty root");
+    if (fchdir(root) < 0 || bh_mount_enter() < 0)
+        return bh_fail(fail, errno, "enter an empty root");
+    if (setns(wide, CLONE_NEWNS) < 0)
+        return bh_fail(fail, errno, "come back to the own mount namespace");
+    return BH_TAKE_FD(narrow);
+}
+
+/*
+ * chroot because the root of a process does not follow when something is mounted over it. It is the topmost mount on
+ * the root of its namespace, so nothing lies above it, and below it an empty directory.
+ */
+static int enter_narrow(struct stage *s, struct bh_fail *fail)
+{
+    BH_CLEANUP_FD int box = bh_mount_clone(AT_FDCWD, BH_AT_BOX, true);
+    if (box < 0)
+        return bh_fail(fail, errno, "copy the mounts of the box");
+    if (setns(s->in->narrow, CLONE_NEWNS) < 0)
+        return bh_fail(fail, errno, "enter a mount namespace");
+    if (move_mount(box, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0 || fchdir(box) < 0 || chroot(".") < 0)
+        return bh_fail(fail, errno, "enter the box");
+    return attach_inputs(s, box, "workspace/in", fail);
+}
+
 static int narrow(struct stage *s, struct bh_fail *fail)
 {
+    if (s->in->narrow >= 0)
+        return enter_narrow(s, fail);
     if (s->in->shared) {
         /* The new one first: the kernel asks that one can be seen already. */
         if (bh_proc_mount(s->in->setup, s->box, "proc", fail) < 0)
@@ -176,7 +223,7 @@ static int stage(struct stage *s, struct bh_fail *fail)
 BH_NORETURN void bh_stage_main(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd)
 {
     struct bh_fail fail = {0};
-    struct stage s = {.in = in, .plan = plan};
+    struct stage s = {.in = in, .plan = plan, .inputs = -1};
     umask(022);
     if (stage(&s, &fail) < 0)
         bh_exec_fail(note_fd, &fail);
