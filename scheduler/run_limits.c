@@ -28,6 +28,10 @@ struct checking {
     uint32_t can, missing;
     struct ask *asks;
     size_t n, cap;
+    int64_t host_memory;
+    int host_cpus;
+    struct bh_errlist *errors;
+    bool too_large;
     struct bh_map *by_place; /* "box:line:column:bits" → index + 1 */
 };
 
@@ -41,9 +45,32 @@ static struct bh_pos pos_of(const struct bh_traits *traits)
     return (struct bh_pos){0};
 }
 
+static void set_place(const struct checking *c, const struct ask *ask, struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *path = bh_asprintf("%s%s%s.limits", ask->path, ask->box ? "." : "", ask->box ? ask->box : "");
+    bh_err_at(err, c->plan->pipeline->file, ask->pos.line, ask->pos.column, path);
+}
+
+/* More than the host has; said once for a place of the document. */
+static void check_fit(struct checking *c, const struct ask *who, const char *name)
+{
+    struct bh_err *err = NULL;
+    BH_CLEANUP_FREE char *place = bh_asprintf("%d:%d", who->pos.line, who->pos.column);
+    if (bh_limits_fit(&who->limits, c->host_memory, c->host_cpus, &err) == 0)
+        return;
+    c->too_large = true;
+    bh_err_wrap(&err, -BH_E_HOST, "%s '%s'", who->is_box ? "box" : "agent", name);
+    set_place(c, who, &err);
+    if (bh_map_put(c->by_place, place, c))
+        bh_errlist_add(c->errors, err);
+    else
+        bh_err_free(err);
+}
+
 static void add(struct checking *c, const struct ask *who, const char *name)
 {
     uint32_t bad = who->limits.asked & ~c->can;
+    check_fit(c, who, name);
     if (bad == 0)
         return;
     BH_CLEANUP_FREE char *place =
@@ -117,8 +144,7 @@ static const char *why(const struct bh_boxes *boxes)
     return said ? said : "there is no control group that bulkhead may use";
 }
 
-static void refuse(const struct checking *c, const struct ask *ask, const struct bh_boxes *boxes,
-                   struct bh_errlist *errors)
+static void refuse(const struct checking *c, const struct ask *ask, const struct bh_boxes *boxes)
 {
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     struct bh_err *err = NULL;
@@ -131,9 +157,8 @@ static void refuse(const struct checking *c, const struct ask *ask, const struct
                 "run …), take the limit away, or let the site's policy allow it unenforced: 'limits: best-effort' in "
                 "%s; 'bulkhead doctor' says more",
                 BH_SITE_FILE);
-    BH_CLEANUP_FREE char *path = bh_asprintf("%s%s%s.limits", ask->path, ask->box ? "." : "", ask->box ? ask->box : "");
-    bh_err_at(&err, c->plan->pipeline->file, ask->pos.line, ask->pos.column, path);
-    bh_errlist_add(errors, err);
+    set_place(c, ask, &err);
+    bh_errlist_add(c->errors, err);
 }
 
 static const char mode[] = "best-effort:";
@@ -152,22 +177,22 @@ static char *watched_text(uint32_t missing)
 int bh_run_limits_check(const struct bh_plan *plan, const struct bh_boxes *boxes, const struct bh_site *site,
                         char **ret_watched, struct bh_errlist *errors)
 {
-    struct checking c = {.plan = plan, .can = boxes->ops->enforceable(boxes), .by_place = bh_map_new(NULL)};
+    struct checking c = {
+        .plan = plan, .can = boxes->ops->enforceable(boxes), .errors = errors, .by_place = bh_map_new(NULL)};
+    bh_limits_host(&c.host_memory, &c.host_cpus);
     c.can |= 1u << BH_LIMIT_OUTPUT; /* the worker's own business */
     for (size_t i = 0; i < plan->n_boxes; i++)
         add_box(&c, &plan->boxes[i]);
-    int rc = 0;
-    if (c.missing && site->best_effort) {
-        *ret_watched = watched_text(c.missing);
-    } else if (c.missing) {
-        for (size_t i = 0; i < c.n; i++)
-            refuse(&c, &c.asks[i], boxes, errors);
+    bool refused = c.missing && !site->best_effort;
+    for (size_t i = 0; refused && i < c.n; i++)
+        refuse(&c, &c.asks[i], boxes);
+    if (refused || c.too_large)
         bh_errlist_sort(errors);
-        rc = -BH_E_HOST;
-    }
+    else if (c.missing)
+        *ret_watched = watched_text(c.missing);
     bh_map_free(c.by_place);
     bh_free(c.asks);
-    return rc;
+    return refused || c.too_large ? -BH_E_HOST : 0;
 }
 
 char *bh_run_limits_list(const char *watched)
