@@ -12,6 +12,16 @@ foreach(topic exec isolation files life)
                    ARGS ${mode} $<TARGET_FILE:test_boxes_${topic}> LABEL integration TIMEOUT 120)
   endforeach()
 endforeach()
+# What boxes write, on the disk of this machine and on a small one of their own.
+add_executable(test_boxes_disk boxes/disk_test.c)
+set_target_properties(test_boxes_disk PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(test_boxes_disk PRIVATE bh_box_kit bh_test_support PkgConfig::cmocka bh_flags)
+add_dependencies(test_boxes_disk bulkhead-launcher bulkhead-init)
+foreach(mode root user userns)
+  bh_script_test(limits.disk.${mode} SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/boxes/in_mode.sh
+                 ARGS ${mode} $<TARGET_FILE:test_boxes_disk> LABEL limits TIMEOUT 120)
+endforeach()
+
 foreach(mode root-submounts user-submounts userns-root)
   bh_script_test(boxes.isolation.${mode} SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/boxes/in_mode.sh
                  ARGS ${mode} $<TARGET_FILE:test_boxes_isolation> LABEL integration TIMEOUT 120)

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "workers/box/launcher_client.h"
 #include "workers/box/ns_priv.h"
+#include "workers/disk/watch.h"
 #include "workers/rootfs/skeleton.h"
 
 #define END_TIMEOUT_MS 10000
@@ -66,8 +67,10 @@ static void on_created(struct ns *ns, struct bh_msg_created *msg, int *fds, size
     msg->step[BH_STEP_MAX - 1] = '\0';
     if (box && msg->error)
         bh_ns_box_answered(box, -1, why_not(box, msg));
-    else if (box && nfds == 1)
+    else if (box && nfds == 1) {
+        box->pid = msg->pid;
         bh_ns_box_answered(box, BH_TAKE_FD(fds[0]), NULL);
+    }
     for (size_t i = 0; i < nfds; i++)
         bh_close(fds[i]);
 }
@@ -126,6 +129,7 @@ static void end_launcher(struct ns *ns)
 static void free_ns(struct ns *ns)
 {
     bh_helper_free(ns->helper);
+    bh_disk_watch_free(ns->disk);
     end_launcher(ns);
     bh_err_free(ns->broken);
     bh_free(ns->home);
@@ -160,30 +164,25 @@ static void op_close(struct bh_boxes *boxes)
     free_ns(ns);
 }
 
-/* Of the limits, those of one process alone are the kernel's everywhere. */
+/* Of the limits, those of one process alone are the kernel's everywhere, and what is on disk is at least watched. */
 static uint32_t op_enforceable(const struct bh_boxes *boxes)
 {
     (void)boxes;
-    return 1u << BH_LIMIT_NOFILE | 1u << BH_LIMIT_OUTPUT;
+    return 1u << BH_LIMIT_NOFILE | 1u << BH_LIMIT_OUTPUT | 1u << BH_LIMIT_DISK | 1u << BH_LIMIT_INODES;
 }
 
 static struct bh_enforced op_enforced(const struct bh_box *box)
 {
-    (void)box;
-    return (struct bh_enforced){.by = {[BH_LIMIT_NOFILE] = BH_BY_RLIMIT}};
-}
-
-static int64_t op_disk_bytes(const struct bh_box *box)
-{
-    (void)box;
-    return -1;
+    struct bh_enforced enforced = {.by = {[BH_LIMIT_NOFILE] = BH_BY_RLIMIT}};
+    bh_ns_disk_enforced(box, &enforced);
+    return enforced;
 }
 
 static const struct bh_box_ops ns_ops = {
     .name = "ns",
     .enforceable = op_enforceable,
     .enforced = op_enforced,
-    .disk_bytes = op_disk_bytes,
+    .disk_bytes = bh_ns_disk_bytes,
     .close = op_close,
     .create = op_create,
     .exec = bh_ns_exec,
@@ -208,6 +207,9 @@ static int set_up(struct ns *ns, struct bh_err **err)
     if (rc != 0)
         return bh_err_wrap(err, rc, "making the base 'host'");
     rc = bh_helper_new(ns->loop, &ns->helper, err);
+    if (rc != 0)
+        return rc;
+    rc = bh_disk_watch_new(ns->loop, ns->home, &ns->disk, err);
     if (rc != 0)
         return rc;
     bh_outbox_init(&ns->to_launcher, ns->loop, ns->launcher);

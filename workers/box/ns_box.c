@@ -22,6 +22,7 @@
 static void free_box(struct bh_box *box)
 {
     bh_ns_talk_stop(box);
+    bh_ns_disk_stop(box);
     if (box->pidfd_event)
         event_free(box->pidfd_event);
     if (box->soon)
@@ -113,6 +114,8 @@ static const struct bh_job_ops folder_job_ops = {run_folder_job, folder_done, fr
 
 static void start_folder_job(struct bh_box *box)
 {
+    bh_ns_disk_stop(box);
+    bh_ns_disk_release(box);
     bool goes = box->ending == END_REMOVE || box->ending == END_FAILED;
     if (!box->rack || (goes && bh_rack_put(box->rack, box->key) == 0)) {
         answer_end(box, 0, NULL);
@@ -154,6 +157,7 @@ static void on_dead(evutil_socket_t fd, short what, void *arg)
     (void)what;
     (void)event_del(box->pidfd_event);
     box->dead = true;
+    bh_ns_disk_stop(box);
     bh_ns_talk_stop(box);
     switch (box->state) {
     case BOX_MAKING:
@@ -214,6 +218,7 @@ static void maybe_alive(struct bh_box *box)
     if (box->state != BOX_MAKING || !box->ready || box->pidfd < 0)
         return;
     box->state = BOX_ALIVE;
+    bh_ns_disk_start(box);
     box->created(box->arg, box, 0, NULL);
 }
 
@@ -295,7 +300,7 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
     msg.agent_gid = spec->agent_gid;
     msg.limits = bh_msg_limits_of(&spec->limits);
     msg.flags = (spec->n_base_layers ? 0 : BH_CREATE_HOST_TREES) | (spec->writable_usr ? BH_CREATE_WRITABLE_USR : 0) |
-                (spec->shared ? BH_CREATE_SHARED : 0);
+                (spec->shared ? BH_CREATE_SHARED : 0) | (box->disk_by == BH_BY_TMPFS ? BH_CREATE_IN_MEMORY : 0);
     bh_buf_add(&out, &msg, sizeof(msg));
     bh_pack_str(&out, below_home(box->ns, spec->run_dir));
     bh_pack_str(&out, box->key);
@@ -337,6 +342,9 @@ static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_e
     if (rc != 0)
         return rc;
     box->rack = rack_of(ns, spec->run_dir, spec->writable_usr);
+    rc = bh_ns_disk_prepare(box, spec, err);
+    if (rc != 0)
+        return rc;
     rc = bh_seqpacket_pair(pair, err);
     if (rc != 0)
         return rc;
@@ -362,6 +370,8 @@ void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_crea
         .shared = spec->shared,
         .control = -1,
         .pidfd = -1,
+        .memory_fd = -1,
+        .held = -1,
         .created = fn,
         .on_lost = on_lost,
         .arg = arg,
@@ -397,6 +407,8 @@ void bh_ns_box_finish_now(struct bh_box *box)
     } else if (box->state != BOX_ENDING) {
         box->ending = END_REMOVE;
     }
+    bh_ns_disk_stop(box);
+    bh_ns_disk_release(box);
     if (box->rack) {
         struct folder_job *job = folder_job_of(box);
         run_folder_job(job);

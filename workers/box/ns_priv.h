@@ -14,6 +14,9 @@
 
 struct event;
 
+struct bh_disk_watch;
+struct bh_disk_box;
+
 #define NS_MAGIC 0x6e736261u
 #define NS_BOX_MAGIC 0x6e736262u
 #define NS_EXEC_MAGIC 0x6e736263u
@@ -30,6 +33,7 @@ struct ns {
     struct bh_box_owner owner;
     struct bh_err *broken; /* why no box can be made */
     struct bh_helper *helper;
+    struct bh_disk_watch *disk;
     struct bh_list boxes;
     struct bh_list racks; /* one or two a run */
     uint64_t last_id;
@@ -56,6 +60,14 @@ struct bh_box {
     struct bh_rack *rack; /* NULL: it has no folder */
     bool shared, ready, dead;
     bool asked; /* the launcher has not answered yet: there may be a process that we do not know */
+    int pid;    /* of its init */
+    struct bh_limits limits;
+    enum bh_enforcer disk_by;
+    uint32_t project;         /* of its quota, 0: none */
+    int memory_fd;            /* on its root in memory, until the watch has it */
+    bool watch_memory;        /* nothing else holds the limit of memory */
+    struct bh_disk_box *disk; /* while it is alive */
+    int64_t held;             /* afterwards: what it held on disk, -1: nobody has looked */
     int control, pidfd;
     struct event *control_event, *pidfd_event;
     struct bh_outbox to_box;
@@ -81,7 +93,9 @@ struct bh_exec {
     struct bh_list link;
     struct bh_box *box;
     uint64_t id;
-    int refused; /* errno where the request could not be made */
+    int refused;         /* errno where the request could not be made */
+    bool disk_full, oom; /* the watch stopped it */
+    char note[240];
     bh_exec_done_fn fn;
     void *arg;
 };
@@ -107,6 +121,17 @@ void bh_ns_box_distrust(struct bh_box *box);
 void bh_ns_box_end(struct bh_box *box, enum box_ending ending, bh_box_done_fn fn, void *arg);
 /* For close: everything of it is over when it returns, callbacks included. */
 void bh_ns_box_finish_now(struct bh_box *box);
+
+/* ns_disk.c */
+/* Its folder is there, nobody else knows of it yet. */
+int bh_ns_disk_prepare(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err);
+void bh_ns_disk_start(struct bh_box *box); /* it is alive */
+void bh_ns_disk_stop(struct bh_box *box);
+void bh_ns_disk_release(struct bh_box *box); /* its folder is let go of */
+void bh_ns_disk_exec(struct bh_box *box, struct bh_msg_limits *limits);
+void bh_ns_disk_ended(struct bh_exec *exec, struct bh_exec_result *result);
+void bh_ns_disk_enforced(const struct bh_box *box, struct bh_enforced *ret);
+int64_t bh_ns_disk_bytes(const struct bh_box *box);
 
 /* ns_talk.c */
 int bh_ns_talk_start(struct bh_box *box);

@@ -23,10 +23,12 @@
 static void finish_exec(struct bh_exec *exec, const struct bh_exec_result *result)
 {
     struct bh_exec gone = *exec;
+    struct bh_exec_result whole = *result;
+    bh_ns_disk_ended(exec, &whole);
     bh_list_remove(&exec->link);
     exec->magic = 0;
     bh_free(exec);
-    gone.fn(gone.arg, result);
+    gone.fn(gone.arg, &whole);
 }
 
 static bool on_ended(struct bh_box *box, const struct bh_msg_report *r)
@@ -97,9 +99,11 @@ static bool on_report(struct bh_box *box, const struct bh_msg_report *r, int *fd
     bool making = box->state == BOX_MAKING && !box->ready;
     switch (r->kind) {
     case BH_MSG_READY:
-        if (making)
-            bh_ns_box_ready(box);
-        return making;
+        if (!making || (*fd >= 0) != (box->disk_by == BH_BY_TMPFS))
+            return false;
+        box->memory_fd = BH_TAKE_FD(*fd);
+        bh_ns_box_ready(box);
+        return true;
     case BH_MSG_FAILED:
         if (making)
             bh_ns_box_failed(box, why_failed(box, r));
@@ -212,7 +216,7 @@ static void pack_optional(struct bh_buf *out, const char *s, uint32_t flag, uint
     *flags |= flag;
 }
 
-static void pack_exec(struct bh_buf *out, const struct bh_exec_spec *spec, struct bh_msg_exec *msg)
+static void pack_exec(struct bh_box *box, struct bh_buf *out, const struct bh_exec_spec *spec, struct bh_msg_exec *msg)
 {
     msg->flags = (spec->root ? BH_EXEC_ROOT : 0) | (spec->give_to_agent ? BH_EXEC_GIVE : 0);
     msg->argc = pack_list(out, spec->argv);
@@ -230,6 +234,7 @@ static void pack_exec(struct bh_buf *out, const struct bh_exec_spec *spec, struc
     }
     msg->n_copies = (uint32_t)spec->n_copies;
     msg->limits = bh_msg_limits_of(&spec->limits);
+    bh_ns_disk_exec(box, &msg->limits);
 }
 
 static int in_memfd(const struct bh_buf *strings)
@@ -262,7 +267,7 @@ static int send_exec(struct bh_box *box, const struct bh_exec_spec *spec, uint64
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
     BH_CLEANUP_FD int memfd = -1;
     struct bh_msg_exec msg = {.kind = BH_MSG_EXEC, .id = id};
-    pack_exec(&strings, spec, &msg);
+    pack_exec(box, &strings, spec, &msg);
     if (strings.len > BH_PROTO_EXEC_MAX)
         return E2BIG;
     if (strings.len > INLINE_MAX) {

@@ -70,7 +70,7 @@ bool bh_report_valid(const struct bh_msg_report *r, size_t len, size_t nfds)
         return false;
     switch (r->kind) {
     case BH_MSG_READY:
-        return nfds == 0 && r->status == 0;
+        return nfds <= 1 && r->status == 0;
     case BH_MSG_FAILED:
         return nfds == 0 && r->status != 0;
     case BH_MSG_QUIET:

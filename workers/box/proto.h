@@ -193,7 +193,8 @@ struct bh_msg_ask {
     uint64_t id;
 };
 
-/* Everything that a box ever says. OPENED may carry one descriptor, nothing else carries any. */
+/* Everything that a box ever says. OPENED may carry one descriptor, READY carries one where the root is in memory,
+ * nothing else carries any. */
 struct bh_msg_report {
     uint32_t kind;
     uint32_t end;   /* ENDED: enum bh_exec_end, never BOX_LOST */

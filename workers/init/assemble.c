@@ -109,8 +109,11 @@ static int make_mount(struct order *o, struct bh_init *in, struct bh_fail *fail)
 
 static int make_root(struct order *o, struct bh_init *in, struct bh_fail *fail)
 {
-    if (attach_next(o, "/home", fail) < 0 || attach_next(o, BH_AT_DELIVER, fail) < 0 ||
-        attach_next(o, "/base", fail) < 0 || (o->msg->n_layers > 0 && attach_next(o, "/layers", fail) < 0))
+    bool in_memory = o->msg->flags & BH_CREATE_IN_MEMORY;
+    if (attach_next(o, "/home", fail) < 0 || (in_memory && (in->memory = bh_memory_mount(&o->msg->limits, fail)) < 0))
+        return -1;
+    if (attach_next(o, BH_AT_DELIVER, fail) < 0 || attach_next(o, "/base", fail) < 0 ||
+        (o->msg->n_layers > 0 && attach_next(o, "/layers", fail) < 0))
         return -1;
     if (mount_overlay(o, "root", "/base", true, BH_AT_BOX, fail) < 0)
         return -1;
@@ -129,6 +132,7 @@ int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *
     struct order o;
     if (parse(&o, msg, len, fds, nfds) < 0)
         return bh_fail(fail, EPROTO, "read the order");
+    in->memory = -1;
     in->shared = o.msg->flags & BH_CREATE_SHARED;
     if (make_root(&o, in, fail) < 0)
         return -1;
@@ -136,6 +140,8 @@ int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *
         if (make_mount(&o, in, fail) < 0)
             return -1;
     }
+    if (in->memory >= 0 && bh_memory_limit(in->memory, &o.msg->limits, fail) < 0)
+        return -1;
     if (!bh_unpack_done(&o.strings))
         return bh_fail(fail, EPROTO, "read the order");
     if (bh_mount_move("/proc", in->box, "proc") < 0 || bh_mount_move("/dev", in->box, "dev") < 0)

@@ -34,6 +34,7 @@ struct bh_init {
     int box;       /* O_PATH descriptor of BH_AT_BOX */
     bool shared;   /* execs have a pid namespace of their own */
     bool readonly; /* since a barrier */
+    int memory;    /* on the root in memory, -1: it is on disk */
     int narrow;    /* an empty mount namespace for the first exec of a box that is not shared; -1: it is used */
     struct bh_list execs;
     uint64_t barrier; /* the request that waits for everything to be dead, 0: none */
@@ -51,6 +52,11 @@ int bh_proc_mount(const struct bh_init_setup *setup, int dirfd, const char *path
 /* From the launcher's message to a box; takes nothing (descriptors stay the caller's). */
 int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *fds, size_t nfds, struct bh_fail *fail);
 
+/* memory.c: a file system over /home for what the box writes; a descriptor of its top, or -1. */
+int bh_memory_mount(const struct bh_msg_limits *limits, struct bh_fail *fail);
+/* The limit of inodes, when everything of ours is in it. */
+int bh_memory_limit(int fd, const struct bh_msg_limits *limits, struct bh_fail *fail);
+
 /* Never returns. */
 BH_NORETURN void bh_box_serve(struct bh_init *in);
 
@@ -60,6 +66,7 @@ BH_NORETURN void bh_box_serve(struct bh_init *in);
 struct bh_exec_plan {
     uint64_t id;
     uint32_t flags;
+    struct bh_msg_limits limits;
     char **argv, **envp;
     const char *cwd, *inputs, *prompt, *params, *needs;
     const char **empty;

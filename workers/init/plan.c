@@ -85,6 +85,7 @@ static int parse(struct bh_exec_plan *plan, const struct bh_msg_exec *msg, size_
     }
     plan->id = msg->id;
     plan->flags = msg->flags;
+    plan->limits = msg->limits;
     plan->n_empty = msg->n_empty;
     plan->n_copies = msg->n_copies;
     const char *behind = (const char *)(msg + 1);

@@ -75,11 +75,12 @@ static int become_box(struct bh_init *in, const void *msg, size_t len, const int
     return bh_caps_of_init() < 0 ? bh_fail(fail, errno, "limit capabilities") : 0;
 }
 
-static void report(int control, const struct bh_fail *fail)
+static void report(const struct bh_init *in, const struct bh_fail *fail)
 {
     struct bh_msg_report msg = {.kind = fail->error ? BH_MSG_FAILED : BH_MSG_READY, .status = fail->error};
     bh_step_set(msg.step, fail->step);
-    if (bh_msg_send(control, &msg, sizeof(msg), NULL, 0) < 0 || fail->error)
+    bool in_memory = !fail->error && in->memory >= 0; /* how much it holds is for the worker to see */
+    if (bh_msg_send(in->control, &msg, sizeof(msg), &in->memory, in_memory ? 1 : 0) < 0 || fail->error)
         _exit(1);
 }
 
@@ -115,6 +116,7 @@ BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup)
     for (size_t i = 1; i < nfds; i++)
         bh_close(fds[i]);
     bh_close(CHANNEL);
-    report(in.control, &fail);
+    report(&in, &fail);
+    bh_close(BH_TAKE_FD(in.memory));
     bh_box_serve(&in);
 }

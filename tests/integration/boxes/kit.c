@@ -107,6 +107,9 @@ int kit_create(struct kit *k, struct kit_box *b, const struct kit_how *how)
     if (how) {
         spec.writable_usr = how->writable_usr;
         spec.shared = how->shared;
+        spec.disposable = how->disposable;
+        spec.best_effort = how->best_effort;
+        spec.limits = how->limits;
         spec.layers = &how->layer;
         spec.n_layers = how->layer ? 1 : 0;
     }

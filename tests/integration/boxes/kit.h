@@ -37,8 +37,9 @@ struct kit_box {
 };
 
 struct kit_how {
-    bool writable_usr, shared;
+    bool writable_usr, shared, disposable, best_effort;
     const char *layer;
+    struct bh_limits limits;
 };
 /* 0 or the code of create; then `message` says why, until kit_forget. */
 void kit_forget(struct kit_box *b);

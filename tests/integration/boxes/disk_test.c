@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a box may write: watched on the disk, exact in memory. Where an execution only ends because it is stopped, the
+ * kit's patience is the bound.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "tests/integration/boxes/kit.h"
+#include "tests/support/t.h"
+
+#define MIB (INT64_C(1) << 20)
+
+static struct kit_how with(int64_t disk, int64_t inodes)
+{
+    struct kit_how how = {.limits.of = {[BH_LIMIT_DISK] = disk, [BH_LIMIT_INODES] = inodes}};
+    how.limits.asked = (disk ? 1u << BH_LIMIT_DISK : 0) | (inodes ? 1u << BH_LIMIT_INODES : 0);
+    return how;
+}
+
+static struct kit_how in_memory(int64_t disk, int64_t inodes)
+{
+    struct kit_how how = with(disk, inodes);
+    how.disposable = true;
+    how.limits.of[BH_LIMIT_MEMORY] = 1024 * MIB;
+    return how;
+}
+
+static unsigned held_by(const struct kit_box *b, enum bh_limit limit)
+{
+    return kit.boxes->ops->enforced(b->box).by[limit];
+}
+
+static int64_t bytes_of(const struct kit_box *b)
+{
+    return kit.boxes->ops->disk_bytes(b->box);
+}
+
+static void start_sh(struct kit_box *b, struct kit_exec *e, const char *text)
+{
+    const char *argv[] = {"/bin/sh", "-c", text, NULL};
+    *e = (struct kit_exec){.spec.argv = argv};
+    kit_start(b, e);
+    e->spec.argv = NULL;
+}
+
+static void wait_for_output(struct kit_exec *e)
+{
+    char c;
+    T_INT(read(e->out_fd, &c, 1), 1);
+}
+
+static void was_stopped(const struct kit_exec *e, const char *note)
+{
+    T_INT(e->result.end, BH_EXEC_SIGNALED);
+    T_INT(e->result.status, SIGKILL);
+    T_TRUE(e->result.disk_full);
+    if (!strstr(e->result.note, note))
+        fail_msg("the note '%s' does not hold '%s'", e->result.note, note);
+}
+
+/* --- watched --- */
+
+static void zeros_over_the_limit(void **state)
+{
+    struct kit_how how = with(32 * MIB, 0);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    T_INT(held_by(&b, BH_LIMIT_DISK), BH_BY_WATCHDOG);
+    T_INT(held_by(&b, BH_LIMIT_INODES), BH_BY_NOTHING);
+    /* Many files, each far below the limit: only the watch can stop them. It writes no further than a while. */
+    kit_sh(&b, &e, "i=0; while [ $i -lt 4000 ]; do head -c 1M /dev/zero > f$i || exit 9; i=$((i + 1)); done");
+    was_stopped(&e, "its limit is 32.0 MiB");
+    kit_exec_fini(&e);
+    T_TRUE(bytes_of(&b) > 32 * MIB);
+    T_TRUE(bytes_of(&b) < 2048 * MIB);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+static void many_small_files(void **state)
+{
+    struct kit_how how = with(0, 2000);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    T_INT(held_by(&b, BH_LIMIT_INODES), BH_BY_WATCHDOG);
+    kit_sh(&b, &e, "i=0; while :; do true > f$i || exit 9; i=$((i + 1)); done");
+    was_stopped(&e, "its limit is 2000");
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+/* Written to after its name is gone: no tree shows it. */
+static void deleted_file(void **state)
+{
+    struct kit_how how = with(32 * MIB, 0);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    kit_sh(&b, &e,
+           "i=3; while [ $i -lt 8 ]; do eval \"exec $i> gone\"; rm gone; head -c 16M /dev/zero >&$i; "
+           "i=$((i + 1)); done; sleep 1000");
+    was_stopped(&e, "its limit is 32.0 MiB");
+
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+static void sparse_is_not_counted(void **state)
+{
+    struct kit_how how = with(32 * MIB, 0);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    kit_sh(&b, &e, "for i in 1 2 3 4 5 6 7 8 9; do truncate -s 30M sparse$i || exit 9; done; head -c 4M /dev/zero > f");
+    T_INT(e.result.end, BH_EXEC_EXITED);
+    T_INT(e.result.status, 0);
+    T_TRUE(!e.result.disk_full);
+    T_STR(e.result.note, "");
+    kit_exec_fini(&e);
+    T_TRUE(bytes_of(&b) >= 4 * MIB && bytes_of(&b) < 8 * MIB);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+static void one_file_stops_exactly(void **state)
+{
+    struct kit_how how = with(4 * MIB, 0);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    kit_sh(&b, &e, "exec head -c 100M /dev/zero > f");
+    T_INT(e.result.end, BH_EXEC_SIGNALED);
+    T_INT(e.result.status, SIGXFSZ);
+    kit_exec_fini(&e);
+    T_TRUE(bytes_of(&b) <= 4 * MIB + 65536);
+    T_INT(kit_destroy(&b, false), 0);
+    T_INT(kit_create(&kit, &b, &how), 0);
+    /* Whoever ignores the signal has an error, and is told apart all the same. */
+    kit_sh(&b, &e, "trap '' XFSZ; head -c 100M /dev/zero > f || exit 5");
+    T_INT(e.result.status, 5);
+    T_TRUE(e.result.disk_full);
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+static void neighbour_runs_on(void **state)
+{
+    struct kit_how how = with(16 * MIB, 0), wide = with(1024 * MIB, 0);
+    const char *const argv[] = {"/bin/sh", "-c", "echo ready; read -r go; head -c 1M /dev/zero > mine && echo mine",
+                                NULL};
+    struct kit_box bad, good;
+    struct kit_exec e, other;
+    int go[2];
+    (void)state;
+    T_INT(kit_create(&kit, &good, &wide), 0);
+    T_INT(kit_create(&kit, &bad, &how), 0);
+    T_INT(pipe2(go, O_CLOEXEC), 0);
+    other = (struct kit_exec){.spec = {.argv = argv, .stdin_fd = go[0]}};
+    kit_start(&good, &other);
+    wait_for_output(&other);
+    kit_sh(&bad, &e, "i=0; while [ $i -lt 4000 ]; do head -c 1M /dev/zero > f$i || exit 9; i=$((i + 1)); done");
+    was_stopped(&e, "its limit is 16.0 MiB");
+    kit_exec_fini(&e);
+    T_INT(write(go[1], "go\n", 3), 3);
+    kit_finish(&good, &other);
+    T_INT(other.result.end, BH_EXEC_EXITED);
+    T_INT(other.result.status, 0);
+    T_TRUE(!other.result.disk_full);
+    kit_exec_fini(&other);
+    bh_close(go[0]);
+    bh_close(go[1]);
+    T_INT(kit_destroy(&bad, false), 0);
+    T_INT(kit_destroy(&good, false), 0);
+}
+
+static void all_agents_of_a_shared_box(void **state)
+{
+    struct kit_how how = with(16 * MIB, 0);
+    struct kit_box b;
+    struct kit_exec e, other;
+    (void)state;
+    how.shared = true;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    start_sh(&b, &other, "echo ready; sleep 1000");
+    wait_for_output(&other);
+    kit_sh(&b, &e, "i=0; while [ $i -lt 4000 ]; do head -c 1M /dev/zero > f$i || exit 9; i=$((i + 1)); done");
+    was_stopped(&e, "all agents that ran in it were stopped");
+    kit_exec_fini(&e);
+    kit_finish(&b, &other);
+    was_stopped(&other, "its limit is 16.0 MiB");
+    kit_exec_fini(&other);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+static void kept_box_can_be_looked_at(void **state)
+{
+    struct kit_how how = with(8 * MIB, 0);
+    struct kit_box b;
+    struct kit_exec e;
+    struct stat st;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    BH_CLEANUP_FREE char *file = kit_path(&b, "upper/root/workspace/f3");
+    kit_sh(&b, &e, "i=0; while [ $i -lt 4000 ]; do head -c 1M /dev/zero > f$i || exit 9; i=$((i + 1)); done");
+    was_stopped(&e, "8.0 MiB");
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, true), 0);
+    T_INT(stat(file, &st), 0);
+    T_INT(st.st_size, MIB);
+}
+
+/* --- in memory --- */
+
+static void skip_without_memory(const struct kit_box *b)
+{
+    if (held_by(b, BH_LIMIT_DISK) != BH_BY_TMPFS)
+        t_skip("tmpfs-xattr", "this kernel's tmpfs keeps no attributes");
+}
+
+static void exact_in_memory(void **state)
+{
+    struct kit_how how = in_memory(8 * MIB, 100);
+    struct kit_box b;
+    struct kit_exec e;
+    char bytes[8];
+    int error;
+    (void)state;
+    how.writable_usr = *state != NULL;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    skip_without_memory(&b);
+    T_INT(held_by(&b, BH_LIMIT_INODES), BH_BY_TMPFS);
+    kit_sh(&b, &e,
+           "mkdir -p out; echo result > out/r; head -c 100M /dev/zero > f; echo status $?; "
+           "echo more > g && [ ! -s g ] && echo empty; stat -c %s f");
+    T_TRUE(strstr(e.err.data, "No space left on device") != NULL);
+    T_TRUE(strstr(e.out.data, "status 1\n") != NULL);
+    T_TRUE(e.result.disk_full);
+    kit_exec_fini(&e);
+    T_TRUE(bytes_of(&b) >= 8 * MIB - 65536 && bytes_of(&b) <= 8 * MIB);
+    /* What it declared is right all the same. */
+    T_INT(kit_barrier(&b), 0);
+    BH_CLEANUP_FD int fd = kit_open_output(&b, "out", "r", &error);
+    T_TRUE(fd >= 0);
+    T_INT(read(fd, bytes, sizeof(bytes)), 7);
+    T_TRUE(memcmp(bytes, "result\n", 7) == 0);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+static void inodes_in_memory(void **state)
+{
+    struct kit_how how = in_memory(64 * MIB, 100);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    skip_without_memory(&b);
+    kit_sh(&b, &e, "i=0; while true > /tmp/f$i; do i=$((i + 1)); done 2> /dev/null; echo $i");
+    T_TRUE(e.result.disk_full);
+    /* A few are the folders that lead to them, copied up. */
+    T_TRUE(atoi(e.out.data) > 90 && atoi(e.out.data) <= 100);
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+/* What a layer below hides and shows works there as on a disk. */
+static void memory_is_a_whole_root(void **state)
+{
+    struct kit_how how = in_memory(64 * MIB, 0);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    skip_without_memory(&b);
+    kit_sh(&b, &e,
+           "set -e; rm -r out; mkdir out; touch out/x; mkdir -p a/b; ln -s b a/c; ln out/x out/y; mv a d; "
+           "chmod 750 d; [ -L d/c ]; stat -c %h out/x; rm -r d; ls");
+    T_INT(e.result.status, 0);
+    T_STR(e.out.data, "2\nin\nout\n");
+    T_TRUE(!e.result.disk_full);
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+static void large_or_kept_is_on_disk(void **state)
+{
+    struct kit_how large = in_memory(257 * MIB, 0), kept = in_memory(8 * MIB, 0), tight = in_memory(200 * MIB, 0);
+    const struct kit_how *hows[] = {&large, &kept, &tight};
+    struct kit_box b;
+    (void)state;
+    kept.disposable = false;
+    tight.limits.of[BH_LIMIT_MEMORY] = 300 * MIB;
+    for (size_t i = 0; i < BH_ARRAY_LEN(hows); i++) {
+        T_INT(kit_create(&kit, &b, hows[i]), 0);
+        T_INT(held_by(&b, BH_LIMIT_DISK), BH_BY_WATCHDOG);
+        T_INT(kit_destroy(&b, false), 0);
+    }
+}
+
+static void nothing_is_known_of_no_run(void **state)
+{
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, NULL), 0);
+    T_INT(held_by(&b, BH_LIMIT_DISK), BH_BY_NOTHING);
+    T_INT(bytes_of(&b), -1);
+    kit_sh(&b, &e, "head -c 1M /dev/zero > f");
+    kit_exec_fini(&e);
+    T_TRUE(bytes_of(&b) >= MIB);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+int main(void)
+{
+    static char writable_usr[] = "writable /usr";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(zeros_over_the_limit),
+        cmocka_unit_test(many_small_files),
+        cmocka_unit_test(deleted_file),
+        cmocka_unit_test(sparse_is_not_counted),
+        cmocka_unit_test(one_file_stops_exactly),
+        cmocka_unit_test(neighbour_runs_on),
+        cmocka_unit_test(all_agents_of_a_shared_box),
+        cmocka_unit_test(kept_box_can_be_looked_at),
+        cmocka_unit_test(exact_in_memory),
+        cmocka_unit_test_prestate(exact_in_memory, writable_usr),
+        cmocka_unit_test(inodes_in_memory),
+        cmocka_unit_test(memory_is_a_whole_root),
+        cmocka_unit_test(large_or_kept_is_on_disk),
+        cmocka_unit_test(nothing_is_known_of_no_run),
+    };
+    KIT_MAIN(tests);
+}

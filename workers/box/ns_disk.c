@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a box of the ns backend has to do with the watch over disks: before it is made, by what its limits will be held;
+ * while it lives, what the watch says about it; when it ends, what must not stay behind.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "workers/box/ns_priv.h"
+#include "workers/disk/quota.h"
+#include "workers/disk/watch.h"
+
+#define EXEC(it) BH_CONTAINER(it, struct bh_exec, link)
+
+static char *folder_of(const struct bh_box *box)
+{
+    return bh_asprintf("%s/boxes/%s", box->run_dir, box->key);
+}
+
+static struct bh_disk_limits limits_of(const struct bh_box *box)
+{
+    return (struct bh_disk_limits){.bytes = box->limits.of[BH_LIMIT_DISK], .inodes = box->limits.of[BH_LIMIT_INODES]};
+}
+
+/* --- what the watch says --- */
+
+static void on_pause(void *arg, bool on)
+{
+    const struct bh_box *box = arg;
+    BH_LIST_FOREACH (it, tmp, &box->execs) {
+        bh_ns_kill(EXEC(it), on ? SIGSTOP : SIGCONT);
+    }
+}
+
+/* In a shared box nobody can tell whose files they are. */
+static void on_full(void *arg, const char *note)
+{
+    const struct bh_box *box = arg;
+    bool several = !bh_list_empty(&box->execs) && box->execs.next->next != &box->execs;
+    BH_LIST_FOREACH (it, tmp, &box->execs) {
+        EXEC(it)->disk_full = true;
+        (void)snprintf(EXEC(it)->note, sizeof(EXEC(it)->note), "%s%s", note,
+                       several ? "; all agents that ran in it were stopped" : "");
+        bh_ns_kill(EXEC(it), SIGKILL);
+    }
+}
+
+static void on_out_of_memory(void *arg, const char *note)
+{
+    const struct bh_box *box = arg;
+    BH_LIST_FOREACH (it, tmp, &box->execs) {
+        EXEC(it)->oom = true;
+        (void)snprintf(EXEC(it)->note, sizeof(EXEC(it)->note), "%s", note);
+    }
+}
+
+static const struct bh_disk_events events = {on_pause, on_full, on_out_of_memory};
+
+/* --- a box from its making to its end --- */
+
+int bh_ns_disk_prepare(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)
+{
+    struct bh_disk_limits limits;
+    int rc = bh_disk_watch_room(box->ns->disk, err);
+    if (rc != 0)
+        return rc;
+    box->limits = spec->limits;
+    box->disk_by = BH_BY_NOTHING;
+    limits = limits_of(box);
+    if (limits.bytes > 0 || limits.inodes > 0)
+        box->disk_by = bh_disk_means(&spec->limits, spec->disposable, bh_disk_watch_host(box->ns->disk));
+    if (box->disk_by != BH_BY_QUOTA)
+        return 0;
+    BH_CLEANUP_FREE char *folder = folder_of(box);
+    BH_CLEANUP_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || bh_disk_quota_set(fd, &limits, &box->project) < 0)
+        return bh_err_set(err, BH_E_IO, errno, "cannot set a quota on the folder of box '%s'", box->key);
+    return 0;
+}
+
+void bh_ns_disk_start(struct bh_box *box)
+{
+    BH_CLEANUP_FREE char *folder = folder_of(box);
+    const struct bh_disk_box_spec spec = {
+        .folder = folder,
+        .by = box->disk_by,
+        .limits = limits_of(box),
+        .memory = box->watch_memory ? box->limits.of[BH_LIMIT_MEMORY] : 0,
+        .init = box->pid,
+        .memory_fd = BH_TAKE_FD(box->memory_fd),
+        .project = box->project,
+    };
+    box->disk = bh_disk_box_new(box->ns->disk, &spec, &events, box);
+}
+
+void bh_ns_disk_stop(struct bh_box *box)
+{
+    box->held = bh_ns_disk_bytes(box);
+    if (box->disk)
+        bh_disk_box_free(BH_TAKE(box->disk));
+    bh_close(BH_TAKE_FD(box->memory_fd));
+}
+
+/* What stays of the folder is not limited any more, and whoever gets it next does not inherit the number. */
+void bh_ns_disk_release(struct bh_box *box)
+{
+    BH_CLEANUP_FREE char *folder = folder_of(box);
+    if (box->project == 0)
+        return;
+    BH_CLEANUP_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        bh_disk_quota_clear(fd, box->project);
+    box->project = 0;
+}
+
+/* --- execs --- */
+
+void bh_ns_disk_exec(struct bh_box *box, struct bh_msg_limits *limits)
+{
+    /* A single file stops exactly; where the kernel counts anyway the agent is to meet "no space" instead. */
+    limits->disk = box->disk_by == BH_BY_WATCHDOG ? box->limits.of[BH_LIMIT_DISK] : 0;
+    limits->inodes = 0;
+    if (box->disk)
+        bh_disk_box_begin(box->disk);
+}
+
+void bh_ns_disk_ended(struct bh_exec *exec, struct bh_exec_result *result)
+{
+    bool met = exec->box->disk && bh_disk_box_end(exec->box->disk);
+    result->disk_full = exec->disk_full || met;
+    result->oom = result->oom || exec->oom;
+    (void)snprintf(result->note, sizeof(result->note), "%s", exec->note);
+}
+
+/* --- what others ask --- */
+
+void bh_ns_disk_enforced(const struct bh_box *box, struct bh_enforced *ret)
+{
+    ret->by[BH_LIMIT_DISK] = box->limits.of[BH_LIMIT_DISK] > 0 ? (unsigned char)box->disk_by : BH_BY_NOTHING;
+    ret->by[BH_LIMIT_INODES] = box->limits.of[BH_LIMIT_INODES] > 0 ? (unsigned char)box->disk_by : BH_BY_NOTHING;
+    if (box->watch_memory)
+        ret->by[BH_LIMIT_MEMORY] = BH_BY_WATCHDOG;
+}
+
+int64_t bh_ns_disk_bytes(const struct bh_box *box)
+{
+    return box->disk ? bh_disk_box_bytes(box->disk) : box->held;
+}
