@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bulkhead logs: the lines that agents wrote, merged over instances in order of time. Each instance has a file of its
- * own; the merge keeps one line of each in hand. Following waits on inotify events of the log folder and on the run's
- * end.
+ * bulkhead logs: the lines that agents wrote, merged over instances in order of time. Following waits on inotify events
+ * of the log folder and on the run's end.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <regex.h>
@@ -18,7 +16,8 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
-#include "workers/logs/log_file.h"
+#include "cli/log_merge.h"
+#include "cli/log_print.h"
 
 enum { FOLLOW_CHECK_MS = 1000 };
 
@@ -28,19 +27,11 @@ struct tail_line { /* a line kept for --tail */
     char *text;
 };
 
-struct source {
-    char *name;
-    struct bh_log_reader *reader;
-    struct bh_log_line line; /* valid where has_line; its text is borrowed from the reader */
-    bool has_line;
-};
-
 struct viewer {
     const struct bh_args *args;
     struct bh_cli_run run;
     char *dir;
-    struct source *sources;
-    size_t n_sources, cap_sources;
+    struct bh_log_merge *logs;
     const char **agents;
     size_t n_agents;
     int64_t attempt; /* 0: all */
@@ -49,14 +40,15 @@ struct viewer {
     struct tail_line *kept; /* a ring of `tail` lines */
     size_t n_kept, next_kept;
     regex_t grep;
-    bool has_grep, colour;
-    char today[BH_WALL_TEXT]; /* the date is said of lines of other days only */
+    bool has_grep, skipping;
+    struct bh_log_style style;
 };
 
 /* --- what is wanted --- */
 
-static bool wants_file(const struct viewer *v, const struct bh_log_tags *tags)
+static bool wants_log(void *arg, const struct bh_log_tags *tags)
 {
+    const struct viewer *v = arg;
     const char *stage = bh_args_get(v->args, "stage"), *box = bh_args_get(v->args, "box");
     bool agent = v->n_agents == 0;
     for (size_t i = 0; i < v->n_agents; i++)
@@ -68,98 +60,16 @@ static bool wants_file(const struct viewer *v, const struct bh_log_tags *tags)
 static bool matches(const struct viewer *v, const struct bh_log_line *line)
 {
     const char *stream = bh_args_get(v->args, "stream");
-    if (stream && !bh_streq(stream, bh_stream_text(line->stream)))
-        return false;
     if (line->time.us < v->since.us)
+        return false;
+    if (line->gap) /* whatever is asked for may be missing there */
+        return true;
+    if (stream && !bh_streq(stream, bh_stream_text(line->stream)))
         return false;
     if (!v->has_grep)
         return true;
     regmatch_t range = {.rm_so = 0, .rm_eo = (regoff_t)line->len};
     return regexec(&v->grep, line->text, 1, &range, REG_STARTEND) == 0;
-}
-
-/* --- printing --- */
-
-static void set_text(struct bh_val *v, const struct bh_log_line *line)
-{
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if (bh_utf8_check(line->text, line->len) == line->len) {
-        bh_val_set(v, "text", bh_val_strn(line->text, line->len));
-        return;
-    }
-    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
-    for (size_t i = 0; i < line->len; i += 3) {
-        size_t left = line->len - i;
-        uint32_t a = (unsigned char)line->text[i], b = left > 1 ? (unsigned char)line->text[i + 1] : 0,
-                 c = left > 2 ? (unsigned char)line->text[i + 2] : 0, n = a << 16 | b << 8 | c;
-        bh_buf_addc(&out, alphabet[n >> 18]);
-        bh_buf_addc(&out, alphabet[n >> 12 & 63]);
-        bh_buf_addc(&out, left > 1 ? alphabet[n >> 6 & 63] : '=');
-        bh_buf_addc(&out, left > 2 ? alphabet[n & 63] : '=');
-    }
-    bh_val_set_str(v, "text", out.data);
-    bh_val_set_bool(v, "base64", true);
-}
-
-static void print_json(const struct bh_log_tags *tags, const struct bh_log_line *line)
-{
-    BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
-    bh_cli_set_time(v, "time", line->time);
-    bh_val_set_str(v, "run", tags->run);
-    bh_val_set_str(v, "stage", *tags->stage ? tags->stage : NULL);
-    bh_val_set_str(v, "agent", tags->agent);
-    bh_val_set_int(v, "attempt", tags->attempt);
-    bh_val_set_int(v, "try", tags->try_);
-    bh_val_set_str(v, "instance", tags->instance);
-    bh_val_set_str(v, "box", tags->box);
-    bh_val_set_str(v, "stream", bh_stream_text(line->stream));
-    bh_val_set_int(v, "seq", (int64_t)line->seq);
-    set_text(v, line);
-    if (!line->eol)
-        bh_val_set_bool(v, "eol", false);
-    bh_cli_print_json(v);
-}
-
-enum { DATE = sizeof("2026-01-31") - 1, CLOCK = sizeof("12:00:00.000") - 1 };
-
-/* "model", of a later try "model/2", of a later attempt "model/2.1" */
-static void add_name(struct bh_buf *out, const struct bh_log_tags *tags)
-{
-    bh_buf_adds(out, tags->agent);
-    if (tags->attempt > 1)
-        bh_buf_addf(out, "/%lld.%lld", (long long)tags->attempt, (long long)tags->try_);
-    else if (tags->try_ > 1)
-        bh_buf_addf(out, "/%lld", (long long)tags->try_);
-}
-
-static void add_prefix(const struct viewer *v, const struct bh_log_tags *tags, const struct bh_log_line *line,
-                       struct bh_buf *out)
-{
-    char time[BH_WALL_TEXT];
-    bool err = line->stream == BH_STREAM_STDERR;
-    bh_wall_format(line->time, time);
-    if (strncmp(time, v->today, DATE) != 0)
-        bh_buf_addf(out, "%.*s ", DATE, time);
-    bh_buf_addf(out, "%.*s %s", CLOCK, time + DATE + 1, v->colour ? (err ? "\x1b[31m" : "\x1b[36m") : "");
-    add_name(out, tags);
-    bh_buf_addf(out, "%s%s ", err ? "!" : ":", v->colour ? "\x1b[0m" : "");
-}
-
-static void print_text(const struct viewer *v, const struct bh_log_tags *tags, const struct bh_log_line *line)
-{
-    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
-    if (!bh_args_has(v->args, "no-prefix"))
-        add_prefix(v, tags, line, &out);
-    bh_escape_terminal(&out, line->text, line->len);
-    puts(out.data);
-}
-
-static void print_line(const struct viewer *v, const struct bh_log_tags *tags, const struct bh_log_line *line)
-{
-    if (bh_args_json(v->args))
-        print_json(tags, line);
-    else
-        print_text(v, tags, line);
 }
 
 /* --- the tail --- */
@@ -181,7 +91,7 @@ static void print_kept(struct viewer *v)
 {
     for (size_t i = 0; i < v->n_kept; i++) {
         size_t at = (v->next_kept + (size_t)v->tail - v->n_kept + i) % (size_t)v->tail;
-        print_line(v, v->kept[at].tags, &v->kept[at].line);
+        bh_log_print(&v->style, v->kept[at].tags, &v->kept[at].line);
     }
 }
 
@@ -195,85 +105,18 @@ static void free_kept(struct viewer *v)
 
 /* --- reading --- */
 
-static bool known(const struct viewer *v, const char *name)
-{
-    for (size_t i = 0; i < v->n_sources; i++) {
-        if (bh_streq(v->sources[i].name, name))
-            return true;
-    }
-    return false;
-}
-
-static int add_source(struct viewer *v, const char *name, struct bh_err **err)
-{
-    BH_CLEANUP_FREE char *path = bh_path_join(v->dir, name);
-    struct bh_log_reader *reader = NULL;
-    int rc = bh_log_reader_open(path, &reader, err);
-    if (rc == -BH_E_AGAIN) { /* its head is not written yet */
-        bh_err_free(*err);
-        *err = NULL;
-        return 0;
-    }
-    if (rc != 0)
-        return rc;
-    struct source *s = BH_PUSH(v->sources, v->n_sources, v->cap_sources);
-    s->name = bh_strdup(name);
-    if (wants_file(v, bh_log_reader_tags(reader)))
-        s->reader = reader;
-    else
-        bh_log_reader_close(reader);
-    return 0;
-}
-
-static int find_sources(struct viewer *v, struct bh_err **err)
-{
-    DIR *dir = opendir(v->dir);
-    int rc = 0;
-    if (!dir)
-        return errno == ENOENT ? 0 : bh_err_set(err, BH_E_IO, errno, "cannot open the logs in '%s'", v->dir);
-    for (struct dirent *e; rc == 0 && (e = readdir(dir)) != NULL;) {
-        if (bh_ends_with(e->d_name, ".log") && !known(v, e->d_name))
-            rc = add_source(v, e->d_name, err);
-    }
-    closedir(dir);
-    return rc;
-}
-
-static int refill(struct source *s, struct bh_err **err)
-{
-    if (!s->reader || s->has_line)
-        return 0;
-    int rc = bh_log_reader_next(s->reader, &s->line, err);
-    s->has_line = rc == 1;
-    return rc < 0 ? rc : 0;
-}
-
-/* The source with the oldest line, or NULL when all are read to their present end. */
-static int oldest(struct viewer *v, struct source **ret, struct bh_err **err)
-{
-    *ret = NULL;
-    for (size_t i = 0; i < v->n_sources; i++) {
-        int rc = refill(&v->sources[i], err);
-        if (rc != 0)
-            return rc;
-        if (v->sources[i].has_line && (!*ret || v->sources[i].line.time.us < (*ret)->line.time.us))
-            *ret = &v->sources[i];
-    }
-    return 0;
-}
-
 static int drain(struct viewer *v, struct bh_err **err)
 {
-    struct source *s;
-    int rc = find_sources(v, err);
-    while (rc == 0 && (rc = oldest(v, &s, err)) == 0 && s) {
-        s->has_line = false;
-        if (!matches(v, &s->line))
+    struct bh_log_line line = {0};
+    const struct bh_log_tags *tags = NULL;
+    int rc;
+    while ((rc = bh_log_merge_next(v->logs, &line, &tags, err)) == 1) {
+        if (v->skipping || !matches(v, &line))
             continue;
         if (v->kept)
-            keep(v, bh_log_reader_tags(s->reader), &s->line);
+            keep(v, tags, &line);
         else
-            print_line(v, bh_log_reader_tags(s->reader), &s->line);
+            bh_log_print(&v->style, tags, &line);
     }
     return rc;
 }
@@ -285,11 +128,21 @@ static bool run_is_over(const struct viewer *v)
     return !bh_home_run_is_owned(&v->run.home, v->run.id);
 }
 
-static void swallow_events(int fd)
+static int take_events(struct viewer *v, int fd, struct bh_err **err)
 {
-    char buf[4096];
-    while (read(fd, buf, sizeof(buf)) > 0)
-        ;
+    char buf[16 * 1024] __attribute__((aligned(__alignof__(struct inotify_event))));
+    int rc = 0;
+    for (ssize_t n; rc == 0 && (n = read(fd, buf, sizeof(buf))) > 0;) {
+        const struct inotify_event *e;
+        for (ssize_t at = 0; rc == 0 && at < n; at += (ssize_t)(sizeof(*e) + e->len)) {
+            e = (const struct inotify_event *)(const void *)(buf + at);
+            if (e->mask & IN_Q_OVERFLOW)
+                rc = bh_log_merge_look(v->logs, err);
+            else if (e->len > 0)
+                rc = bh_log_merge_touch(v->logs, e->name, err);
+        }
+    }
+    return rc;
 }
 
 static int follow(struct viewer *v, struct bh_err **err)
@@ -297,15 +150,13 @@ static int follow(struct viewer *v, struct bh_err **err)
     BH_CLEANUP_FD int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (fd < 0 || inotify_add_watch(fd, v->dir, IN_MODIFY | IN_CREATE) < 0)
         return errno == ENOENT && run_is_over(v) ? 0 : bh_err_set(err, BH_E_IO, errno, "cannot watch '%s'", v->dir);
-    int rc = 0;
-    while (rc == 0 && fflush(stdout) == 0) {
-        bool last = run_is_over(v);
-        rc = drain(v, err);
-        if (last)
-            break;
+    bool last = run_is_over(v);
+    int rc = bh_log_merge_look(v->logs, err); /* what came before the watch */
+    while (rc == 0 && (rc = drain(v, err)) == 0 && fflush(stdout) == 0 && !last) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         (void)poll(&p, 1, FOLLOW_CHECK_MS);
-        swallow_events(fd);
+        last = run_is_over(v);
+        rc = last ? bh_log_merge_look(v->logs, err) : take_events(v, fd, err);
     }
     return rc;
 }
@@ -344,8 +195,10 @@ static int read_options(struct viewer *v, struct bh_err **err)
     if (stream && !bh_streq(stream, "stdout") && !bh_streq(stream, "stderr"))
         return bh_err_set(err, BH_E_USAGE, 0, "'--stream %s' is neither stdout nor stderr", stream);
     v->agents = bh_args_all(v->args, "agent", &v->n_agents);
-    v->colour = bh_cli_colour(STDOUT_FILENO);
-    bh_wall_format(bh_wall_now(), v->today);
+    v->style.json = bh_args_json(v->args);
+    v->style.prefix = !bh_args_has(v->args, "no-prefix");
+    v->style.colour = bh_cli_colour(STDOUT_FILENO);
+    bh_wall_format(bh_wall_now(), v->style.today);
     if (v->tail > 0)
         v->kept = bh_calloc((size_t)v->tail, sizeof(*v->kept));
     return read_grep(v, err);
@@ -399,8 +252,12 @@ static int view(struct viewer *v, struct bh_err **err)
     if (rc != 0)
         return rc;
     v->dir = bh_home_run_path(&v->run.home, v->run.id, "logs");
-    if (v->tail != 0)
+    v->logs = bh_log_merge_new(v->dir, wants_log, v);
+    v->skipping = v->tail == 0; /* none of what is there, all of what comes */
+    rc = bh_log_merge_look(v->logs, err);
+    if (rc == 0)
         rc = drain(v, err);
+    v->skipping = false;
     if (rc == 0 && v->kept)
         print_kept(v);
     free_kept(v);
@@ -412,11 +269,7 @@ static int view(struct viewer *v, struct bh_err **err)
 static void viewer_fini(struct viewer *v)
 {
     free_kept(v);
-    for (size_t i = 0; i < v->n_sources; i++) {
-        bh_log_reader_close(v->sources[i].reader);
-        bh_free(v->sources[i].name);
-    }
-    bh_free(v->sources);
+    bh_log_merge_free(v->logs);
     bh_free(v->agents);
     bh_free(v->dir);
     if (v->has_grep)

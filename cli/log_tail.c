@@ -24,6 +24,11 @@ size_t bh_log_tail(const struct bh_cli_run *run, const char *instance, size_t ma
     while (bh_log_reader_next(reader, &line, NULL) == 1) {
         struct bh_buf *slot = &ring[n++ % max];
         bh_buf_clear(slot);
+        if (line.gap) {
+            BH_CLEANUP_FREE char *gap = bh_log_gap_text(&line);
+            bh_buf_addf(slot, "(%s)", gap);
+            continue;
+        }
         bh_escape_terminal(slot, line.text, line.len < LONGEST ? line.len : LONGEST);
         if (line.len > LONGEST)
             bh_buf_adds(slot, " \u2026");

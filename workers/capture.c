@@ -19,6 +19,7 @@ struct bh_capture {
     struct bh_arena *arena; /* of path and tags */
     const char *path;
     struct bh_log_tags tags;
+    uint64_t limit;
     struct bh_log_writer *writer; /* NULL: nothing was printed yet, or the file could not be made */
     uint64_t unwritten;           /* bytes that came when it could not */
     char *why;                    /* of the first failure */
@@ -31,13 +32,14 @@ static void note_failure(struct bh_capture *c, struct bh_err *err)
     bh_err_free(err);
 }
 
-struct bh_capture *bh_capture_new(const char *path, const struct bh_log_tags *tags)
+struct bh_capture *bh_capture_new(const char *path, const struct bh_log_tags *tags, int64_t limit)
 {
     struct bh_capture *c = bh_alloc(sizeof(*c));
     struct bh_arena *arena = bh_arena_new();
     c->refs = 1;
     c->arena = arena;
     c->path = bh_arena_strdup(arena, path);
+    c->limit = (uint64_t)(limit > 0 ? limit : BH_CAPTURE_LIMIT);
     c->tags = (struct bh_log_tags){
         .run = bh_arena_strdup(arena, tags->run),
         .stage = bh_arena_strdup(arena, tags->stage),
@@ -54,7 +56,7 @@ struct bh_capture *bh_capture_new(const char *path, const struct bh_log_tags *ta
 static bool has_writer(struct bh_capture *c)
 {
     struct bh_err *err = NULL;
-    if (!c->writer && !c->why && bh_log_writer_open(c->path, &c->tags, &c->writer, &err) != 0)
+    if (!c->writer && !c->why && bh_log_writer_open(c->path, &c->tags, c->limit, &c->writer, &err) != 0)
         note_failure(c, err);
     return c->writer != NULL;
 }
@@ -77,11 +79,16 @@ void bh_capture_unref(struct bh_capture *c)
 
 char *bh_capture_problem(const struct bh_capture *c)
 {
-    uint64_t dropped = c->unwritten + (c->writer ? bh_log_writer_dropped(c->writer) : 0);
-    if (dropped == 0)
+    uint64_t lost = c->unwritten + (c->writer ? bh_log_writer_lost(c->writer) : 0);
+    if (lost == 0)
         return NULL;
-    return bh_asprintf("%llu byte%s of its output could not be logged: %s", (unsigned long long)dropped,
-                       dropped == 1 ? "" : "s", c->why ? c->why : "the log is not writable");
+    return bh_asprintf("%llu byte%s of its output could not be logged: %s", (unsigned long long)lost,
+                       lost == 1 ? "" : "s", c->why ? c->why : "the log is not writable");
+}
+
+uint64_t bh_capture_dropped(const struct bh_capture *c)
+{
+    return c->writer ? bh_log_writer_dropped(c->writer) : 0;
 }
 
 static void capture_add(struct bh_capture *c, enum bh_stream stream, const char *data, size_t len)
@@ -90,13 +97,6 @@ static void capture_add(struct bh_capture *c, enum bh_stream stream, const char 
     if (!has_writer(c))
         c->unwritten += len;
     else if (bh_log_writer_add(c->writer, stream, data, len, &err) != 0)
-        note_failure(c, err);
-}
-
-static void capture_flush(struct bh_capture *c)
-{
-    struct bh_err *err = NULL;
-    if (c->writer && bh_log_writer_flush(c->writer, &err) != 0)
         note_failure(c, err);
 }
 
@@ -142,7 +142,6 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     (void)read_some(s, PER_TURN);
-    capture_flush(s->pipes->capture);
 }
 
 static int open_stream(struct event_base *loop, struct stream *s, struct bh_err **err)
@@ -222,7 +221,6 @@ void bh_pipes_end(struct bh_pipes *p)
         capture_eof(p->capture, p->streams[i].stream);
         close_stream(&p->streams[i]);
     }
-    capture_flush(p->capture);
 }
 
 void bh_pipes_abandon(struct bh_pipes *p)

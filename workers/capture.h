@@ -13,8 +13,12 @@ struct event_base;
 
 /* The log of one instance. Counted, because a shared box that is being set up writes into the log of who came first. */
 struct bh_capture;
-/* Never fails. The file is made when the first byte comes: an instance that printed nothing has none. */
-struct bh_capture *bh_capture_new(const char *path, const struct bh_log_tags *tags);
+/*
+ * Never fails. The file is made when the first byte comes: an instance that printed nothing has none. `limit`: bytes of
+ * output that are kept, over both streams and all commands; 0: the default.
+ */
+#define BH_CAPTURE_LIMIT (INT64_C(64) * 1024 * 1024)
+struct bh_capture *bh_capture_new(const char *path, const struct bh_log_tags *tags, int64_t limit);
 struct bh_capture *bh_capture_ref(struct bh_capture *c);
 void bh_capture_unref(struct bh_capture *c); /* the last one closes the file; NULL is fine */
 /*
@@ -22,6 +26,8 @@ void bh_capture_unref(struct bh_capture *c); /* the last one closes the file; NU
  * caller owns it.
  */
 char *bh_capture_problem(const struct bh_capture *c);
+/* Bytes between the head and the tail that are gone because they lay beyond the limit. */
+uint64_t bh_capture_dropped(const struct bh_capture *c);
 
 /* The two pipes of one command. */
 struct bh_pipes;

@@ -124,6 +124,7 @@ static void fill_result(struct bh_execution *e)
     r->epoch = e->lease.epoch;
     bh_verdict_to_result(&e->verdict, note, r);
     r->ended = bh_wall_now();
+    r->output_dropped = (int64_t)bh_capture_dropped(e->capture);
     if (e->verdict.outcome == BH_OUTCOME_SUCCEEDED && e->collect)
         bh_collect_take(e->collect, &r->outputs, &r->n_outputs);
     if (is_kept(e))
@@ -481,7 +482,7 @@ static struct bh_capture *open_log(const struct bh_execution *e)
         .attempt = e->lease.attempt,
         .try_ = e->lease.try_,
     };
-    return bh_capture_new(path, &tags);
+    return bh_capture_new(path, &tags, e->lease.limits.of[BH_LIMIT_OUTPUT]);
 }
 
 struct bh_execution *bh_execution_start(const struct bh_execution_host *host, struct bh_run_files *run,

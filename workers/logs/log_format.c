@@ -13,6 +13,13 @@ const char *bh_stream_text(enum bh_stream s)
     return s == BH_STREAM_STDERR ? "stderr" : "stdout";
 }
 
+char *bh_log_gap_text(const struct bh_log_line *gap)
+{
+    return bh_asprintf("%llu byte%s of output (%llu line%s) %s missing here", (unsigned long long)gap->missing_bytes,
+                       gap->missing_bytes == 1 ? "" : "s", (unsigned long long)gap->missing_lines,
+                       gap->missing_lines == 1 ? "" : "s", gap->missing_bytes == 1 ? "is" : "are");
+}
+
 static void put_le(struct bh_buf *out, uint64_t v, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++)
@@ -101,30 +108,58 @@ void bh_log_tags_fini(struct bh_log_tags *tags)
     *tags = (struct bh_log_tags){0};
 }
 
-void bh_log_record_encode(struct bh_buf *out, const struct bh_log_line *line)
+static void set_le(char *out, uint64_t v, unsigned bytes)
 {
-    unsigned flags = (line->stream == BH_STREAM_STDERR ? BH_LOG_FLAG_STDERR : 0) | (line->eol ? BH_LOG_FLAG_EOL : 0);
-    put_le(out, BH_LOG_MARK, 1);
-    put_le(out, flags, 1);
-    put_le(out, 0, 2);
-    put_le(out, line->len, 4);
-    put_le(out, (uint64_t)line->time.us, 8);
-    put_le(out, line->seq, 8);
+    for (unsigned i = 0; i < bytes; i++)
+        out[i] = (char)(unsigned char)(v >> (8 * i));
 }
 
-bool bh_log_record_decode(const char *data, struct bh_log_line *ret)
+void bh_log_block_encode(char out[static BH_LOG_BLOCK_LEN], const struct bh_log_block *block)
+{
+    unsigned flags = (block->stream == BH_STREAM_STDERR ? BH_LOG_FLAG_STDERR : 0) | (block->end ? BH_LOG_FLAG_END : 0);
+    set_le(out, BH_LOG_MARK, 1);
+    set_le(out + 1, flags, 1);
+    set_le(out + 2, 0, 2);
+    set_le(out + 4, block->len, 4);
+    set_le(out + 8, (uint64_t)block->time.us, 8);
+    set_le(out + 16, block->seq, 8);
+    set_le(out + 24, block->pos, 8);
+}
+
+bool bh_log_block_decode(const char *data, struct bh_log_block *ret)
 {
     unsigned flags = (unsigned)get_le(data + 1, 1);
     uint64_t len = get_le(data + 4, 4);
-    if (get_le(data, 1) != BH_LOG_MARK || (flags & ~(BH_LOG_FLAG_STDERR | BH_LOG_FLAG_EOL)) ||
-        get_le(data + 2, 2) != 0 || len > BH_LOG_MAX_LINE)
+    bool end = (flags & BH_LOG_FLAG_END) != 0;
+    if (get_le(data, 1) != BH_LOG_MARK || (flags & ~(BH_LOG_FLAG_STDERR | BH_LOG_FLAG_END)) ||
+        get_le(data + 2, 2) != 0 || len > BH_LOG_MAX_LINE || end != (len == 0))
         return false;
-    *ret = (struct bh_log_line){
+    *ret = (struct bh_log_block){
         .time = {.us = (int64_t)get_le(data + 8, 8)},
         .stream = (flags & BH_LOG_FLAG_STDERR) ? BH_STREAM_STDERR : BH_STREAM_STDOUT,
+        .end = end,
         .seq = get_le(data + 16, 8),
-        .eol = (flags & BH_LOG_FLAG_EOL) != 0,
+        .pos = get_le(data + 24, 8),
         .len = (size_t)len,
     };
     return true;
+}
+
+char *bh_log_segment_path(const char *path, uint64_t number)
+{
+    return number == 0 ? bh_strdup(path) : bh_asprintf("%s.%llu", path, (unsigned long long)number);
+}
+
+uint64_t bh_log_segment_number(const char *name, const char *base)
+{
+    size_t len = strlen(base);
+    uint64_t n = 0;
+    if (strncmp(name, base, len) != 0 || name[len] != '.' || name[len + 1] < '1' || name[len + 1] > '9')
+        return 0;
+    for (const char *p = name + len + 1; *p; p++) {
+        if (*p < '0' || *p > '9' || n > UINT64_MAX / 10 - 1)
+            return 0;
+        n = n * 10 + (uint64_t)(*p - '0');
+    }
+    return n;
 }

@@ -1,136 +1,110 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes one log file. Owns the descriptor and what is not written yet: per stream the line that has no end yet, and
- * whole records. The file always ends with a whole record as far as this process can help it: after a failed write it
- * is cut back to one, and where even that fails nothing more is written.
+ * From bytes as they come to blocks of whole lines. Owns, per stream, the line that has no end yet; what has one is
+ * written at once, from where it lies.
  *
- * Never fails its caller for good: what cannot be written is dropped and counted.
+ * Never fails its caller for good: what cannot be written is lost and counted.
  */
-#include <fcntl.h>
+#include <errno.h>
 
 #include "base/buf.h"
-#include "base/fd.h"
 #include "base/mem.h"
-#include "workers/logs/log_format_priv.h"
-
-#define FLUSH_AT (256 * 1024)
+#include "workers/logs/log_segments_priv.h"
 
 struct bh_log_writer {
-    int fd;
-    char *path;
-    struct bh_buf line[2]; /* per stream: begun, no end yet */
-    struct bh_buf out;     /* whole records */
-    uint64_t seq;
-    off_t end; /* of the file, behind its last whole record */
-    uint64_t dropped;
-    bool broken; /* the file may end with half a record that could not be cut off */
+    struct bh_log_segments *files;
+    struct bh_buf begun[2]; /* per stream: no end yet; shorter than a block may be */
+    uint64_t seq, pos;      /* of the next block */
+    uint64_t lost;
 };
 
-int bh_log_writer_open(const char *path, const struct bh_log_tags *tags, struct bh_log_writer **ret,
+int bh_log_writer_open(const char *path, const struct bh_log_tags *tags, uint64_t limit, struct bh_log_writer **ret,
                        struct bh_err **err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return bh_err_set(err, errno == EEXIST ? BH_E_EXISTS : BH_E_IO, errno, "cannot make the log '%s'", path);
-    BH_CLEANUP_BUF struct bh_buf head = BH_BUF_INIT;
-    bh_log_head_encode(&head, tags);
-    if (bh_write_all(fd, head.data, head.len) < 0) {
-        int rc = bh_err_set(err, BH_E_IO, errno, "cannot write the log '%s'", path);
-        bh_close(fd);
+    struct bh_log_segments *files = NULL;
+    int rc = bh_log_segments_open(path, tags, limit, &files, err);
+    if (rc != 0)
         return rc;
-    }
     struct bh_log_writer *w = bh_alloc(sizeof(*w));
-    w->fd = fd;
-    w->path = bh_strdup(path);
-    bh_buf_init(&w->line[0]);
-    bh_buf_init(&w->line[1]);
-    bh_buf_init(&w->out);
-    w->end = (off_t)head.len;
+    w->files = files;
+    bh_buf_init(&w->begun[0]);
+    bh_buf_init(&w->begun[1]);
+    w->seq = 1;
     *ret = w;
     return 0;
 }
 
-/* How many bytes of records lie whole within the first `written` bytes of `out`; counts the texts behind them. */
-static size_t whole_records(const struct bh_buf *out, size_t written, uint64_t *ret_lost)
+/* In portions of a fixed length, which a compiler turns into vector instructions. */
+static uint64_t count_ends(const char *data, size_t len)
 {
-    size_t whole = 0;
-    *ret_lost = 0;
-    for (size_t at = 0; at < out->len;) {
-        struct bh_log_line line;
-        BH_ASSERT(bh_log_record_decode(out->data + at, &line));
-        at += BH_LOG_RECORD_LEN + line.len;
-        if (at <= written)
-            whole = at;
-        else
-            *ret_lost += line.len;
+    enum { PORTION = 128 };
+    uint64_t n = 0;
+    for (; len >= PORTION; data += PORTION, len -= PORTION) {
+        unsigned char here = 0;
+        for (int i = 0; i < PORTION; i++)
+            here = (unsigned char)(here + (data[i] == '\n'));
+        n += here;
     }
-    return whole;
+    for (size_t i = 0; i < len; i++)
+        n += data[i] == '\n';
+    return n;
 }
 
-static int drop_unwritten(struct bh_log_writer *w, size_t written, int saved_errno, struct bh_err **err)
+static uint64_t count_lines(const char *data, size_t len)
 {
-    uint64_t lost;
-    w->end += (off_t)whole_records(&w->out, written, &lost);
-    w->dropped += lost;
-    bh_buf_clear(&w->out);
-    if (!w->broken && ftruncate(w->fd, w->end) < 0)
-        w->broken = true;
-    return bh_err_set(err, BH_E_IO, saved_errno, "cannot write the log '%s'", w->path);
+    return len == 0 ? 1 : count_ends(data, len) + (data[len - 1] != '\n'); /* 0: what had begun ends here */
 }
 
-int bh_log_writer_flush(struct bh_log_writer *w, struct bh_err **err)
+/* What had begun and `len` bytes behind it leave, as lines, in whatever way. */
+static void count_off(struct bh_log_writer *w, enum bh_stream stream, const char *data, size_t len)
 {
-    size_t done = 0;
-    if (w->broken && w->out.len > 0)
-        return drop_unwritten(w, 0, EIO, err);
-    while (done < w->out.len) {
-        ssize_t n = pwrite(w->fd, w->out.data + done, w->out.len - done, w->end + (off_t)done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return drop_unwritten(w, done, errno, err);
-        done += (size_t)n;
-    }
-    w->end += (off_t)done;
-    bh_buf_clear(&w->out);
-    return 0;
+    w->seq += count_lines(data, len);
+    w->pos += w->begun[stream].len + len;
+    bh_buf_clear(&w->begun[stream]);
 }
 
-static int emit(struct bh_log_writer *w, enum bh_stream stream, bool eol, const char *data, size_t len,
-                struct bh_wall now, struct bh_err **err)
+static int emit(struct bh_log_writer *w, enum bh_stream stream, const char *data, size_t len, struct bh_wall now,
+                struct bh_err **err)
 {
-    struct bh_buf *begun = &w->line[stream];
-    struct bh_log_line line = {.time = now, .stream = stream, .seq = ++w->seq, .eol = eol, .len = begun->len + len};
-    bh_log_record_encode(&w->out, &line);
-    bh_buf_add(&w->out, begun->data, begun->len);
-    bh_buf_add(&w->out, data, len);
-    bh_buf_clear(begun);
-    return w->out.len >= FLUSH_AT ? bh_log_writer_flush(w, err) : 0;
+    struct bh_buf *begun = &w->begun[stream];
+    const struct bh_log_block block = {
+        .time = now, .stream = stream, .seq = w->seq, .pos = w->pos, .len = begun->len + len};
+    const struct iovec parts[2] = {{begun->data, begun->len}, {(void *)(uintptr_t)data, len}};
+    int rc = bh_log_segments_write(w->files, &block, parts, err);
+    if (rc != 0)
+        w->lost += block.len;
+    count_off(w, stream, data, len);
+    return rc;
 }
 
-/* Takes the first line, or piece of one, from the bytes; gives how many it took. */
-static size_t take_piece(struct bh_log_writer *w, enum bh_stream stream, const char *data, size_t len,
-                         struct bh_wall now, int *ret_rc, struct bh_err **err)
+/* Takes whole lines, a piece of one, or what has begun; gives how many bytes. */
+static size_t take(struct bh_log_writer *w, enum bh_stream stream, const char *data, size_t len, struct bh_wall now,
+                   int *ret_rc, struct bh_err **err)
 {
-    struct bh_buf *begun = &w->line[stream];
-    size_t room = BH_LOG_MAX_LINE - begun->len;
-    size_t look = len < room ? len : room;
-    const char *end = memchr(data, '\n', look);
+    struct bh_buf *begun = &w->begun[stream];
+    size_t room = bh_log_segments_max_block(w->files) - begun->len, look = len < room ? len : room;
+    const char *last = memrchr(data, '\n', look);
+    size_t took = last ? (size_t)(last - data) + 1 : look;
     *ret_rc = 0;
-    if (end) {
-        *ret_rc = emit(w, stream, true, data, (size_t)(end - data), now, err);
-        return (size_t)(end - data) + 1;
-    }
-    if (look == room && look < len && data[look] == '\n') { /* exactly the longest line */
-        *ret_rc = emit(w, stream, true, data, look, now, err);
-        return look + 1;
-    }
-    if (look == room && look < len) {
-        *ret_rc = emit(w, stream, false, data, look, now, err);
-        return look;
-    }
-    bh_buf_add(begun, data, look);
-    return look;
+    if (last || look == room)
+        *ret_rc = emit(w, stream, data, took, now, err);
+    else
+        bh_buf_add(begun, data, took);
+    return took;
+}
+
+/* Where more comes at once than the limit, its front need not be written; cut behind a line's end if one is near. */
+static size_t skip_hopeless(struct bh_log_writer *w, enum bh_stream stream, const char *data, size_t len)
+{
+    size_t skip = (size_t)bh_log_segments_hopeless(w->files, len);
+    if (skip == 0)
+        return 0;
+    const char *end = memchr(data + skip - 1, '\n', bh_log_segments_max_block(w->files));
+    if (end)
+        skip = (size_t)(end - data) + 1;
+    bh_log_segments_skip(w->files, w->begun[stream].len + skip);
+    count_off(w, stream, data, skip);
+    return skip;
 }
 
 int bh_log_writer_add(struct bh_log_writer *w, enum bh_stream stream, const void *data, size_t len, struct bh_err **err)
@@ -139,9 +113,11 @@ int bh_log_writer_add(struct bh_log_writer *w, enum bh_stream stream, const void
     const char *at = data;
     int first = 0;
     while (len > 0) {
-        int rc;
-        size_t took = take_piece(w, stream, at, len, now, &rc, first ? NULL : err);
-        if (rc != 0 && first == 0)
+        int rc = 0;
+        size_t took = skip_hopeless(w, stream, at, len);
+        if (took == 0)
+            took = take(w, stream, at, len, now, &rc, first ? NULL : err);
+        if (first == 0)
             first = rc;
         at += took;
         len -= took;
@@ -151,14 +127,19 @@ int bh_log_writer_add(struct bh_log_writer *w, enum bh_stream stream, const void
 
 int bh_log_writer_eof(struct bh_log_writer *w, enum bh_stream stream, struct bh_err **err)
 {
-    if (w->line[stream].len == 0)
-        return 0;
-    return emit(w, stream, false, "", 0, bh_wall_now(), err);
+    int rc = w->begun[stream].len > 0 ? emit(w, stream, "", 0, bh_wall_now(), err) : 0;
+    bh_buf_fini(&w->begun[stream]);
+    return rc;
 }
 
 uint64_t bh_log_writer_dropped(const struct bh_log_writer *w)
 {
-    return w->dropped;
+    return bh_log_segments_dropped(w->files);
+}
+
+uint64_t bh_log_writer_lost(const struct bh_log_writer *w)
+{
+    return w->lost;
 }
 
 void bh_log_writer_close(struct bh_log_writer *w)
@@ -168,15 +149,9 @@ void bh_log_writer_close(struct bh_log_writer *w)
     int saved = errno;
     for (int stream = BH_STREAM_STDOUT; stream <= BH_STREAM_STDERR; stream++) {
         int rc = bh_log_writer_eof(w, (enum bh_stream)stream, NULL);
-        if (rc == 0)
-            rc = bh_log_writer_flush(w, NULL);
         (void)rc; /* nobody is left to be told */
     }
-    bh_close(w->fd);
-    bh_buf_fini(&w->line[0]);
-    bh_buf_fini(&w->line[1]);
-    bh_buf_fini(&w->out);
-    bh_free(w->path);
+    bh_log_segments_close(w->files);
     bh_free(w);
     errno = saved;
 }

@@ -37,7 +37,7 @@ static void write_log(const struct fixture *f, const char *out, const char *err_
         .run = "r", .stage = "", .agent = "a", .instance = "i", .box = "b", .attempt = 1, .try_ = 1};
     BH_CLEANUP_FREE char *path = bh_path_join(f->dir, "runs/r/logs/i.log");
     struct bh_log_writer *w = NULL;
-    T_OK(bh_log_writer_open(path, &tags, &w, &err));
+    T_OK(bh_log_writer_open(path, &tags, 0, &w, &err));
     T_OK(bh_log_writer_add(w, BH_STREAM_STDOUT, out, strlen(out), &err));
     T_OK(bh_log_writer_add(w, BH_STREAM_STDERR, err_out, strlen(err_out), &err));
     bh_log_writer_close(w);

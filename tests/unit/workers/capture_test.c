@@ -41,7 +41,7 @@ static struct bh_capture *open_capture(struct fixture *f, const char *name)
 {
     const struct bh_log_tags tags = {.run = "r", .stage = "", .agent = name, .instance = name, .box = "b"};
     BH_CLEANUP_FREE char *path = bh_path_join(f->dir, name);
-    return bh_capture_new(path, &tags);
+    return bh_capture_new(path, &tags, 1 << 30);
 }
 
 static struct bh_pipes *open_pipes(struct fixture *f, struct bh_capture *c)

@@ -35,7 +35,7 @@ static int setup(void **state)
     f->dir = t_tmpdir();
     f->path = bh_path_join(f->dir, "x.log");
     *state = f;
-    return bh_log_writer_open(f->path, &tags, &f->w, NULL);
+    return bh_log_writer_open(f->path, &tags, 0, &f->w, NULL);
 }
 
 static int teardown(void **state)
@@ -56,7 +56,6 @@ static void add(struct fixture *f, enum bh_stream stream, const char *text)
 
 static void open_reader(struct fixture *f)
 {
-    T_OK(bh_log_writer_flush(f->w, &err));
     T_OK(bh_log_reader_open(f->path, &f->r, &err));
 }
 
@@ -76,6 +75,17 @@ static void expect(struct fixture *f, enum bh_stream stream, uint64_t seq, bool 
 static void expect_text(struct fixture *f, enum bh_stream stream, uint64_t seq, bool eol, const char *text)
 {
     expect(f, stream, seq, eol, text, strlen(text));
+}
+
+static void expect_gap(struct fixture *f, uint64_t seq, uint64_t bytes, uint64_t lines)
+{
+    struct bh_log_line line = {0};
+    T_INT(bh_log_reader_next(f->r, &line, NULL), 1);
+    T_TRUE(line.gap);
+    T_INT(line.seq, seq);
+    T_INT(line.missing_bytes, bytes);
+    T_INT(line.missing_lines, lines);
+    T_INT(line.len, 0);
 }
 
 static void expect_end(struct fixture *f)
@@ -176,30 +186,52 @@ static void test_a_long_line_comes_in_pieces(void **state)
 static void test_the_longest_line_is_one_piece(void **state)
 {
     struct fixture *f = *state;
-    char *text = bh_alloc(BH_LOG_MAX_LINE + 1);
-    memset(text, 'x', BH_LOG_MAX_LINE);
-    text[BH_LOG_MAX_LINE] = '\n';
-    T_OK(bh_log_writer_add(f->w, OUT, text, BH_LOG_MAX_LINE + 1, &err)); /* at once */
-    T_OK(bh_log_writer_add(f->w, OUT, text, BH_LOG_MAX_LINE, &err));     /* the end comes later */
+    size_t longest = BH_LOG_MAX_LINE - 1;
+    char *text = bh_alloc(BH_LOG_MAX_LINE);
+    memset(text, 'x', longest);
+    text[longest] = '\n';
+    T_OK(bh_log_writer_add(f->w, OUT, text, longest + 1, &err)); /* at once */
+    T_OK(bh_log_writer_add(f->w, OUT, text, longest, &err));     /* the end comes later */
     add(f, OUT, "\n");
+    T_OK(bh_log_writer_add(f->w, OUT, text, longest, &err)); /* one more is too many */
+    add(f, OUT, "y\n");
     open_reader(f);
-    expect(f, OUT, 1, true, text, BH_LOG_MAX_LINE);
-    expect(f, OUT, 2, true, text, BH_LOG_MAX_LINE);
+    expect(f, OUT, 1, true, text, longest);
+    expect(f, OUT, 2, true, text, longest);
+    text[longest] = 'y';
+    expect(f, OUT, 3, false, text, longest + 1);
+    expect_text(f, OUT, 4, true, "");
     expect_end(f);
     bh_free(text);
+}
+
+static void test_crlf_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    add(f, OUT, "one\r\n\r\ntwo\r");
+    T_OK(bh_log_writer_eof(f->w, OUT, &err));
+    open_reader(f);
+    expect_text(f, OUT, 1, true, "one\r");
+    expect_text(f, OUT, 2, true, "\r");
+    expect_text(f, OUT, 3, false, "two\r");
+    expect_end(f);
 }
 
 static void test_a_reader_follows(void **state)
 {
     struct fixture *f = *state;
     open_reader(f);
-    for (int i = 0; i < 3; i++) {
+    for (uint64_t seq = 1; seq <= 6; seq += 2) {
         expect_end(f);
-        add(f, OUT, "line\n");
-        expect_end(f); /* still in the writer's buffer */
-        T_OK(bh_log_writer_flush(f->w, &err));
-        expect_text(f, OUT, (uint64_t)i + 1, true, "line");
+        add(f, OUT, "li");
+        expect_end(f); /* it has no end yet */
+        add(f, OUT, "ne\nmore\n");
+        expect_text(f, OUT, seq, true, "line");
+        bh_log_reader_park(f->r); /* in the middle of a block */
+        expect_text(f, OUT, seq + 1, true, "more");
     }
+    bh_log_reader_rewind(f->r);
+    expect_text(f, OUT, 1, true, "line");
 }
 
 /* Whatever the crash cut off, what was whole before is read and the rest is no error. */
@@ -208,11 +240,9 @@ static void test_a_torn_tail_is_no_line(void **state)
     struct fixture *f = *state;
     struct stat st;
     add(f, OUT, "whole\n");
-    T_OK(bh_log_writer_flush(f->w, &err));
     T_INT(stat(f->path, &st), 0);
     off_t whole = st.st_size;
     add(f, ERR, "torn off\n");
-    T_OK(bh_log_writer_flush(f->w, &err));
     T_INT(stat(f->path, &st), 0);
     for (off_t size = st.st_size - 1; size >= whole; size--) {
         T_INT(truncate(f->path, size), 0);
@@ -255,9 +285,9 @@ static void test_damage_is_named(void **state)
     struct bh_log_line line;
     T_INT(stat(f->path, &st), 0);
     off_t first = st.st_size;
-    add(f, OUT, "abc\nabc\n");
-    T_OK(bh_log_writer_flush(f->w, &err));
-    off_t second = first + 24 + 3;
+    add(f, OUT, "abc\n");
+    add(f, OUT, "abc\n");
+    off_t second = first + 32 + 4;
     overwrite(f->path, second, "!", 1);
     T_OK(bh_log_reader_open(f->path, &f->r, &err));
     expect_text(f, OUT, 1, true, "abc");
@@ -288,9 +318,9 @@ static void test_a_log_is_never_written_twice(void **state)
 {
     struct fixture *f = *state;
     struct bh_log_writer *w = NULL;
-    T_ERR(bh_log_writer_open(f->path, &tags, &w, &err), BH_E_EXISTS, "x.log");
+    T_ERR(bh_log_writer_open(f->path, &tags, 0, &w, &err), BH_E_EXISTS, "x.log");
     BH_CLEANUP_FREE char *nowhere = bh_path_join(f->dir, "no/x.log");
-    T_ERR(bh_log_writer_open(nowhere, &tags, &w, &err), BH_E_IO, "no/x.log");
+    T_ERR(bh_log_writer_open(nowhere, &tags, 0, &w, &err), BH_E_IO, "no/x.log");
     assert_null(w);
 }
 
@@ -300,15 +330,15 @@ static void write_past_a_limit(struct fixture *f)
     struct stat st;
     (void)signal(SIGXFSZ, SIG_IGN);
     T_INT(stat(f->path, &st), 0);
-    const struct rlimit limit = {.rlim_cur = (rlim_t)st.st_size + 24 + 5 + 10, .rlim_max = RLIM_INFINITY};
+    const struct rlimit limit = {.rlim_cur = (rlim_t)st.st_size + 32 + 6 + 10, .rlim_max = RLIM_INFINITY};
     T_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    add(f, OUT, "whole\ncut off\nand more\n");
-    T_ERR(bh_log_writer_flush(f->w, &err), BH_E_IO, "cannot write the log");
-    T_INT(bh_log_writer_dropped(f->w), 7 + 8);
+    add(f, OUT, "whole\n");
+    T_ERR(bh_log_writer_add(f->w, OUT, "cut off\nand more\n", 17, &err), BH_E_IO, "cannot write the log");
+    T_INT(bh_log_writer_lost(f->w), 17);
+    T_INT(bh_log_writer_dropped(f->w), 0);
     const struct rlimit none = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
     T_INT(setrlimit(RLIMIT_FSIZE, &none), 0); /* there is room again */
     add(f, OUT, "after\n");
-    T_OK(bh_log_writer_flush(f->w, &err));
     bh_log_writer_close(BH_TAKE(f->w));
 }
 
@@ -321,7 +351,8 @@ static void test_what_cannot_be_written_is_dropped_whole(void **state)
     T_INT(setrlimit(RLIMIT_FSIZE, &before), 0);
     T_OK(bh_log_reader_open(f->path, &f->r, &err));
     expect_text(f, OUT, 1, true, "whole");
-    expect_text(f, OUT, 4, true, "after"); /* the gap shows */
+    expect_gap(f, 2, 17, 2);
+    expect_text(f, OUT, 4, true, "after");
     expect_end(f);
 }
 
@@ -350,16 +381,13 @@ static int on_full_tmpfs(const char *dir)
     BH_CLEANUP_FREE char *path = bh_path_join(dir, "full.log");
     memset(block, 'x', sizeof(block));
     block[sizeof(block) - 1] = '\n';
-    if (bh_log_writer_open(path, &tags, &w, NULL) != 0)
+    if (bh_log_writer_open(path, &tags, 0, &w, NULL) != 0)
         return 1;
-    for (int i = 0; i < 16 && rc == 0; i++) {
+    for (int i = 0; i < 16 && rc == 0; i++)
         rc = bh_log_writer_add(w, OUT, block, sizeof(block), NULL);
-        if (rc == 0)
-            rc = bh_log_writer_flush(w, NULL);
-    }
-    uint64_t dropped = bh_log_writer_dropped(w);
+    uint64_t lost = bh_log_writer_lost(w);
     bh_log_writer_close(w);
-    return rc == -BH_E_DISK_FULL && dropped == sizeof(block) - 1 ? 0 : 2;
+    return rc == -BH_E_DISK_FULL && lost == sizeof(block) ? 0 : 2;
 }
 
 static void test_a_full_disk(void **state)
@@ -386,6 +414,7 @@ int main(void)
         TEST(test_every_byte_is_text),
         TEST(test_a_long_line_comes_in_pieces),
         TEST(test_the_longest_line_is_one_piece),
+        TEST(test_crlf_is_kept),
         TEST(test_a_reader_follows),
         TEST(test_a_torn_tail_is_no_line),
         TEST(test_a_head_that_is_not_whole),
