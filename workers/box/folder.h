@@ -5,7 +5,7 @@
  *   work/     overlay's; made first and removed last: a folder without it is a kept box
  *   upper/    root/ and, in a box with a writable /usr, usr/ and opt/
  *   deliver/  what the worker links for the box
- *   pid       "PID START" of its init, written by the launcher
+ *   pid       "PID START BOOT" of its init (base/process.h), written by the launcher
  *
  * All calls block on the disk. Those that can take long run on a helper thread.
  */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Clearing up after a dead owner of a run. The processes of its boxes die with it; this waits for those that are still
- * dying, and kills one that is not, but only where its start time is the noted one: a number that the kernel has given
- * to somebody else since is never touched.
+ * dying, and kills one that is not, but only where start and boot are the noted ones: a number that the kernel has
+ * given to somebody else since is never touched.
  */
+#include "workers/box/reclaim.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,9 +21,12 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "workers/box/box.h"
+#include "workers/disk/count.h"
+#include "workers/disk/quota.h"
 #include "workers/rootfs/layers.h"
 
 #define DEATH_TIMEOUT_MS 20000
@@ -34,26 +38,12 @@ static int open_dir(int dirfd, const char *name)
 
 /* --- processes --- */
 
-static bool same_start(int64_t pid, const char *start)
+static int end_process(int64_t pid, const char *start, const char *boot)
 {
-    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
-    BH_CLEANUP_FREE char *path = bh_asprintf("/proc/%lld/stat", (long long)pid);
-    if (bh_read_file(path, 4096, &text, NULL) != 0)
-        return false;
-    const char *at = strrchr(text.data, ')');
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    size_t len = strlen(start);
-    return at && strncmp(at + 1, start, len) == 0 && at[1 + len] == ' ';
-}
-
-/* The pidfd is opened first: if the start time is the noted one after that, it is the process that we mean. */
-static int end_process(int64_t pid, const char *start)
-{
-    BH_CLEANUP_FD int pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    BH_CLEANUP_FD int pidfd = bh_process_open(pid, start, boot);
     struct pollfd polled = {.fd = pidfd, .events = POLLIN};
     int ready;
-    if (pidfd < 0 || !same_start(pid, start))
+    if (pidfd < 0)
         return 0;
     if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
         return errno == ESRCH ? 0 : -1;
@@ -64,28 +54,62 @@ static int end_process(int64_t pid, const char *start)
     return ready == 1 ? 0 : -1;
 }
 
+/* "PID START BOOT\n". One that is torn, or that an older bulkhead wrote, means nobody. */
 static int end_noted(int box)
 {
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    char *rest = NULL;
     int64_t pid;
     BH_CLEANUP_FD int fd = openat(box, "pid", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || bh_read_all(fd, 64, &text, NULL) != 0)
+    if (fd < 0 || bh_read_all(fd, 128, &text, NULL) != 0 || text.len == 0 || text.data[text.len - 1] != '\n')
         return 0;
-    char *space = strchr(text.data, ' '), *end = strchr(text.data, '\n');
-    if (!space || !end || end < space)
-        return 0; /* torn: its writer died before the box began */
-    *space = *end = '\0';
-    if (bh_parse_int(text.data, &pid) != 0 || pid <= 1 || !space[1])
+    text.data[text.len - 1] = '\0';
+    const char *number = strtok_r(text.data, " ", &rest), *start = strtok_r(NULL, " ", &rest);
+    const char *boot = strtok_r(NULL, " ", &rest);
+    if (!boot || bh_parse_int(number, &pid) != 0 || pid <= 1)
         return 0;
-    return end_process(pid, space + 1);
+    return end_process(pid, start, boot);
+}
+
+/* --- one thing --- */
+
+int64_t bh_reclaim_bytes(int dirfd, const char *name)
+{
+    struct bh_disk_usage usage = {0};
+    struct stat st;
+    const struct bh_disk_bounds bounds = {0};
+    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    BH_CLEANUP_FD int dir = S_ISDIR(st.st_mode) ? open_dir(dirfd, name) : -1;
+    if (dir >= 0)
+        bh_disk_count(dir, &bounds, &usage);
+    return usage.bytes + (int64_t)st.st_blocks * 512;
+}
+
+int bh_reclaim_one(const struct bh_reclaim *how, const char *kind, const char *folder, int dirfd, const char *name)
+{
+    int64_t bytes = how->found ? bh_reclaim_bytes(dirfd, name) : 0;
+    int why = !how->dry_run && bh_rmtree_at(dirfd, name) < 0 ? errno : 0;
+    if (how->found) {
+        BH_CLEANUP_FREE char *path = folder[0] ? bh_path_join(folder, name) : bh_strdup(name);
+        how->found(how->arg, &(struct bh_reclaimed){.kind = kind, .path = path, .bytes = bytes, .error = why});
+    }
+    errno = why;
+    return why ? -1 : 0;
 }
 
 /* --- folders --- */
 
-typedef int (*entry_fn)(int dirfd, const char *name, void *arg);
+struct clearing {
+    const struct bh_reclaim *how;
+    const char *kind, *folder;
+    struct bh_map *used; /* layers */
+};
+
+typedef int (*entry_fn)(int dirfd, const char *name, const struct clearing *c);
 
 /* The names are collected first: entries are removed while we go. */
-static int each_entry(int dirfd, entry_fn fn, void *arg)
+static int each_entry(int dirfd, entry_fn fn, const struct clearing *c)
 {
     BH_CLEANUP_MAP struct bh_map *names = bh_map_new(NULL);
     int copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0, why = 0;
@@ -102,7 +126,7 @@ static int each_entry(int dirfd, entry_fn fn, void *arg)
     const char *name;
     void *unused;
     for (size_t it = 0; bh_map_next(names, &it, &name, &unused);) {
-        if (fn(dirfd, name, arg) < 0) {
+        if (fn(dirfd, name, c) < 0) {
             rc = -1;
             why = why ? why : errno;
         }
@@ -111,27 +135,38 @@ static int each_entry(int dirfd, entry_fn fn, void *arg)
     return rc;
 }
 
-static int reclaim_box(int boxes, const char *name, void *arg)
+static bool is_kept(int box)
 {
     struct stat st;
-    (void)arg;
+    return fstatat(box, "work", &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(box, "upper", &st, 0) == 0;
+}
+
+static int reclaim_box(int boxes, const char *name, const struct clearing *c)
+{
     BH_CLEANUP_FD int box = open_dir(boxes, name);
-    if (box >= 0 && fstatat(box, "work", &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(box, "upper", &st, 0) == 0)
-        return 0; /* kept */
-    if (box >= 0 && end_noted(box) < 0)
-        return -1;
-    return bh_rmtree_at(boxes, name);
+    if (box >= 0 && is_kept(box))
+        return 0;
+    if (box >= 0 && !c->how->dry_run) {
+        if (end_noted(box) < 0)
+            return -1;
+        bh_disk_quota_forget(box);
+    }
+    return bh_reclaim_one(c->how, c->kind, c->folder, boxes, name);
 }
 
-static int remove_entry(int dirfd, const char *name, void *arg)
+static int remove_entry(int dirfd, const char *name, const struct clearing *c)
 {
-    (void)arg;
-    return bh_rmtree_at(dirfd, name);
+    return bh_reclaim_one(c->how, c->kind, c->folder, dirfd, name);
 }
 
-static int remove_unused_layer(int layers, const char *name, void *arg)
+static int remove_temporary(int dirfd, const char *name, const struct clearing *c)
 {
-    return bh_map_has(arg, name) ? 0 : bh_rmtree_at(layers, name);
+    return bh_starts_with(name, BH_TEMPORARY_PREFIX) ? remove_entry(dirfd, name, c) : 0;
+}
+
+static int remove_unused_layer(int layers, const char *name, const struct clearing *c)
+{
+    return bh_map_has(c->used, name) ? 0 : remove_entry(layers, name, c);
 }
 
 /* Layers in use, and all that they stand on. */
@@ -149,37 +184,65 @@ static int used_layers(int layers, const char *const *keep, size_t n, struct bh_
     return 0;
 }
 
-static int reclaim_layers(int run, const char *const *keep, size_t n, struct bh_err **err)
+static int reclaim_layers(int run, const char *const *keep, size_t n, const struct bh_reclaim *how, struct bh_err **err)
 {
     BH_CLEANUP_MAP struct bh_map *used = bh_map_new(NULL);
+    const struct clearing c = {.how = how, .kind = "layer", .folder = "layers", .used = used};
     BH_CLEANUP_FD int layers = open_dir(run, "layers");
     if (layers < 0)
         return errno == ENOENT && n == 0 ? 0 : bh_err_set(err, BH_E_IO, errno, "cannot open the layers");
     int rc = used_layers(layers, keep, n, used, err);
-    if (rc == 0 && each_entry(layers, remove_unused_layer, used) < 0)
+    if (rc == 0 && each_entry(layers, remove_unused_layer, &c) < 0)
         rc = bh_err_set(err, BH_E_IO, errno, "cannot remove a layer");
     return rc;
 }
 
-static int clear(int run, const char *name, entry_fn fn, struct bh_err **err)
+static int clear(int run, const char *name, entry_fn fn, const char *kind, const struct bh_reclaim *how,
+                 struct bh_err **err)
 {
+    const struct clearing c = {.how = how, .kind = kind, .folder = name[0] == '.' ? "" : name};
     BH_CLEANUP_FD int dir = open_dir(run, name);
     if (dir < 0 && errno == ENOENT)
         return 0;
-    if (dir < 0 || each_entry(dir, fn, NULL) < 0)
+    if (dir < 0 || each_entry(dir, fn, &c) < 0)
         return bh_err_set(err, BH_E_IO, errno, "cannot clear '%s'", name);
     return 0;
 }
 
-int bh_boxes_reclaim(const char *run_dir, const char *const *keep_layers, size_t n, struct bh_err **err)
+int bh_boxes_reclaim_how(const char *run_dir, const char *const *keep_layers, size_t n, const struct bh_reclaim *how,
+                         struct bh_err **err)
 {
     BH_CLEANUP_FD int run = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (run < 0)
         return bh_err_set(err, BH_E_IO, errno, "cannot open '%s'", run_dir);
-    int rc = clear(run, "boxes", reclaim_box, err);
-    if (rc == 0)
-        rc = clear(run, "tmp", remove_entry, err);
-    if (rc == 0)
-        rc = reclaim_layers(run, keep_layers, n, err);
+    int rc = clear(run, "boxes", reclaim_box, "box", how, err);
+    int more = clear(run, "tmp", remove_entry, "temporary", how, rc == 0 ? err : NULL);
+    rc = rc == 0 ? more : rc;
+    more = clear(run, ".", remove_temporary, "temporary", how, rc == 0 ? err : NULL);
+    rc = rc == 0 ? more : rc;
+    more = keep_layers ? reclaim_layers(run, keep_layers, n, how, rc == 0 ? err : NULL) : 0;
+    rc = rc == 0 ? more : rc;
     return rc == 0 ? 0 : bh_err_wrap(err, rc, "clearing up '%s'", run_dir);
+}
+
+int bh_boxes_reclaim(const char *run_dir, const char *const *keep_layers, size_t n, struct bh_err **err)
+{
+    static const char *const none[1] = {NULL};
+    const struct bh_reclaim how = {0};
+    return bh_boxes_reclaim_how(run_dir, keep_layers ? keep_layers : none, n, &how, err);
+}
+
+bool bh_boxes_some_kept(const char *run_dir)
+{
+    BH_CLEANUP_FREE char *path = bh_path_join(run_dir, "boxes");
+    DIR *dir = opendir(path);
+    bool found = false;
+    if (!dir)
+        return false;
+    for (struct dirent *e; !found && (e = readdir(dir));) {
+        BH_CLEANUP_FD int box = e->d_name[0] != '.' ? open_dir(dirfd(dir), e->d_name) : -1;
+        found = box >= 0 && is_kept(box);
+    }
+    (void)closedir(dir);
+    return found;
 }

@@ -133,6 +133,14 @@ void bh_disk_quota_clear(int box_dirfd, uint32_t project)
     errno = saved;
 }
 
+void bh_disk_quota_forget(int box_dirfd)
+{
+    struct fsxattr attr;
+    BH_CLEANUP_FD int upper = bh_open_beneath(box_dirfd, "upper", O_RDONLY | O_DIRECTORY, 0);
+    if (upper >= 0 && ioctl(upper, FS_IOC_FSGETXATTR, &attr) == 0 && attr.fsx_projid & PROJECT_FIRST)
+        bh_disk_quota_clear(box_dirfd, attr.fsx_projid);
+}
+
 /* --- whether it works --- */
 
 static int write_much(int dir)

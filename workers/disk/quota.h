@@ -20,3 +20,5 @@ int bh_disk_quota_set(int box_dirfd, const struct bh_disk_limits *limits, uint32
 int bh_disk_quota_read(int dirfd, uint32_t project, struct bh_disk_usage *ret);
 /* The number goes from the folders (what lies in them keeps it) and has no limit any more. */
 void bh_disk_quota_clear(int box_dirfd, uint32_t project);
+/* The same for the folder of a box whose owner is dead: the number is read from it. */
+void bh_disk_quota_forget(int box_dirfd);

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/process.h"
 #include "workers/init/mounts.h"
 #include "workers/launcher/launcher.h"
 
@@ -80,13 +81,16 @@ static int clone_delivered(struct bh_launcher *l, int home)
 
 static int add_home(struct bh_launcher *l, struct order *o, const char *start, pid_t pid, struct bh_fail *fail)
 {
-    char path[512], text[64];
+    static char boot[BH_PROCESS_BOOT]; /* read once */
+    char path[512], text[96];
     (void)snprintf(path, sizeof(path), "%s/boxes/%s", o->run, o->key);
     BH_CLEANUP_FD int home = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
     if (home < 0)
         return bh_fail(fail, errno, "open the box's folder");
     /* Before the box touches anything: from this file the next owner of the run knows what to end. */
-    int len = snprintf(text, sizeof(text), "%d %s\n", (int)pid, start);
+    if (!boot[0])
+        bh_process_boot(boot);
+    int len = snprintf(text, sizeof(text), "%d %s %s\n", (int)pid, start, boot);
     BH_CLEANUP_FD int file = openat(home, "pid", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0 || bh_write_all(file, text, (size_t)len) < 0)
         return bh_fail(fail, errno, "write the pid file");

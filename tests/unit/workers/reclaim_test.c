@@ -14,9 +14,11 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/process.h"
 #include "tests/support/t.h"
 #include "workers/box/box.h"
 #include "workers/box/folder.h"
+#include "workers/box/reclaim.h"
 
 static const struct bh_box_owner single = {.mode = BH_IDS_SINGLE};
 
@@ -47,17 +49,6 @@ static void put(const char *run, const char *name, const char *text)
     T_TRUE(fd >= 0 && bh_write_all(fd, text, strlen(text)) == 0);
 }
 
-static void start_of(pid_t pid, char start[static 32])
-{
-    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
-    BH_CLEANUP_FREE char *path = bh_asprintf("/proc/%d/stat", (int)pid);
-    T_OK(bh_read_file(path, 4096, &text, &err));
-    const char *at = strrchr(text.data, ')');
-    for (int field = 2; field < 22; field++)
-        at = strchr(at + 1, ' ');
-    (void)snprintf(start, 32, "%.*s", (int)strcspn(at + 1, " "), at + 1);
-}
-
 /* A child that waits for ever. */
 static pid_t sleeper(void)
 {
@@ -69,10 +60,10 @@ static pid_t sleeper(void)
     return pid;
 }
 
-static void note(const char *run, const char *key, pid_t pid, const char *start)
+static void note(const char *run, const char *key, pid_t pid, const char *start, const char *boot)
 {
     BH_CLEANUP_FREE char *name = bh_asprintf("boxes/%s/pid", key);
-    BH_CLEANUP_FREE char *text = bh_asprintf("%d %s\n", (int)pid, start);
+    BH_CLEANUP_FREE char *text = bh_asprintf("%d %s %s\n", (int)pid, start, boot);
     put(run, name, text);
 }
 
@@ -179,12 +170,13 @@ static void removes_boxes_but_the_kept(void **state)
 static void ends_a_box_that_lives(void **state)
 {
     const char *run = *state;
-    char start[32];
+    char start[BH_PROCESS_START], boot[BH_PROCESS_BOOT];
     int status;
     pid_t pid = sleeper();
-    start_of(pid, start);
+    bh_process_boot(boot);
+    T_INT(bh_process_start(pid, start), 0);
     T_OK(bh_box_folder_make(run, "k", &single, false, &err));
-    note(run, "k", pid, start);
+    note(run, "k", pid, start, boot);
     T_OK(bh_boxes_reclaim(run, NULL, 0, &err));
     T_INT(waitpid(pid, &status, WNOHANG), pid); /* it was dead when reclaim returned */
     T_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -194,17 +186,27 @@ static void ends_a_box_that_lives(void **state)
 static void never_touches_a_reused_number(void **state)
 {
     const char *run = *state;
-    char start[32], other[40];
+    char start[BH_PROCESS_START], boot[BH_PROCESS_BOOT], longer[40];
     pid_t pid = sleeper();
-    start_of(pid, start);
-    const char *const notes[] = {"1", "x", "", "99999999999999999999", other};
-    (void)snprintf(other, sizeof(other), "%s0", start); /* the true one is its prefix */
+    bh_process_boot(boot);
+    T_INT(bh_process_start(pid, start), 0);
+    (void)snprintf(longer, sizeof(longer), "%s0", start); /* the true one is its prefix */
+    const struct {
+        const char *start, *boot;
+    } notes[] = {
+        {"1", boot},    {"x", boot},
+        {"", boot},     {"99999999999999999999", boot},
+        {longer, boot}, {start, "11111111-2222-3333-4444-555555555555"},
+        {start, "-"},   {start, ""}, /* as older ones wrote it */
+    };
     for (size_t i = 0; i < BH_ARRAY_LEN(notes); i++) {
         T_OK(bh_box_folder_make(run, "k", &single, false, &err));
-        note(run, "k", pid, notes[i]);
+        note(run, "k", pid, notes[i].start, notes[i].boot);
         T_OK(bh_boxes_reclaim(run, NULL, 0, &err));
         T_TRUE(!there(run, "boxes/k"));
     }
+    BH_CLEANUP_FREE char *torn = bh_asprintf("%d %s %s", (int)pid, start, boot);
+    put(run, "boxes/torn/pid", torn);
     put(run, "boxes/zero/pid", "0 1\n");
     put(run, "boxes/one/pid", "1 1\n");
     put(run, "boxes/minus/pid", "-1 1\n");
@@ -230,6 +232,59 @@ static void keeps_layers_in_use(void **state)
     T_TRUE(there(run, "layers/top")); /* and nothing was removed then */
 }
 
+struct found {
+    unsigned n, failed;
+    int64_t bytes;
+    char paths[512];
+};
+
+static void note_found(void *arg, const struct bh_reclaimed *what)
+{
+    struct found *f = arg;
+    f->n++;
+    f->failed += what->error != 0;
+    f->bytes += what->bytes;
+    (void)snprintf(f->paths + strlen(f->paths), sizeof(f->paths) - strlen(f->paths), "%s %s\n", what->kind, what->path);
+}
+
+static void says_what_it_finds_before_it_goes(void **state)
+{
+    const char *run = *state;
+    struct found looked = {0}, removed = {0}, again = {0};
+    struct bh_reclaim how = {.dry_run = true, .found = note_found, .arg = &looked};
+    char much[20000] = "";
+    memset(much, 'x', sizeof(much) - 1);
+    T_OK(bh_box_folder_make(run, "dead", &single, false, &err));
+    T_OK(bh_box_folder_make(run, "kept", &single, false, &err));
+    T_OK(bh_box_folder_remove(run, "kept", true, &err));
+    put(run, "boxes/dead/upper/root/f", much);
+    put(run, "tmp/half", "x");
+    put(run, ".bh-tmp-x", "x");
+    put(run, "layers/unused/root/f", "x");
+    const char *const none[] = {NULL};
+    T_OK(bh_boxes_reclaim_how(run, none, 0, &how, &err));
+    T_STR(looked.paths, "box boxes/dead\ntemporary tmp/half\ntemporary .bh-tmp-x\nlayer layers/unused\n");
+    T_TRUE(looked.bytes >= 20000 && there(run, "boxes/dead/work") && there(run, "tmp/half"));
+    how = (struct bh_reclaim){.found = note_found, .arg = &removed};
+    T_OK(bh_boxes_reclaim_how(run, none, 0, &how, &err));
+    T_STR(removed.paths, looked.paths);
+    T_INT(removed.bytes, looked.bytes);
+    T_TRUE(!there(run, "boxes/dead") && !there(run, "tmp/half") && !there(run, ".bh-tmp-x"));
+    T_TRUE(there(run, "boxes/kept/upper") && bh_boxes_some_kept(run));
+    how.arg = &again;
+    T_OK(bh_boxes_reclaim_how(run, none, 0, &how, &err));
+    T_INT(again.n, 0);
+}
+
+static void leaves_layers_that_nobody_knows(void **state)
+{
+    const char *run = *state;
+    const struct bh_reclaim how = {0};
+    put(run, "layers/some/root/f", "x");
+    T_OK(bh_boxes_reclaim_how(run, NULL, 0, &how, &err));
+    T_TRUE(there(run, "layers/some/root/f") && !bh_boxes_some_kept(run));
+}
+
 static void needs_a_run(void **state)
 {
     (void)state;
@@ -247,6 +302,8 @@ int main(void)
         TEST(ends_a_box_that_lives),
         TEST(never_touches_a_reused_number),
         TEST(keeps_layers_in_use),
+        TEST(says_what_it_finds_before_it_goes),
+        TEST(leaves_layers_that_nobody_knows),
         TEST(needs_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
