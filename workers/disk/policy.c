@@ -29,7 +29,8 @@ enum bh_enforcer bh_disk_means(const struct bh_limits *limits, bool disposable, 
     if (host->quota)
         return BH_BY_QUOTA;
     /* Memory that the box has to share with its processes: only what leaves them half of it. */
-    if (host->memory && disposable && asked && bytes <= BH_DISK_MEMORY_MAX && bytes <= limits->of[BH_LIMIT_MEMORY] / 2)
+    if (host->memory && disposable && asked && bytes > 0 && bytes <= BH_DISK_MEMORY_MAX &&
+        bytes <= limits->of[BH_LIMIT_MEMORY] / 2)
         return BH_BY_TMPFS;
     return BH_BY_WATCHDOG;
 }
