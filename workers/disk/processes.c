@@ -68,6 +68,13 @@ static int read_process(int dirfd, int pid, struct bh_disk_process *ret)
     return ret->started < 0 || ret->rss_bytes < 0 ? -1 : 0;
 }
 
+int64_t bh_disk_process_started(int pid)
+{
+    struct bh_disk_process process;
+    BH_CLEANUP_FD int dirfd = open_process(pid);
+    return dirfd >= 0 && read_process(dirfd, pid, &process) == 0 ? process.started : -1;
+}
+
 /* The list is old when it is read: a number may be another's by now, and then has another parent. */
 static void add_child(struct bh_disk_processes *p, int parent, int64_t pid)
 {

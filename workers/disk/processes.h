@@ -18,6 +18,8 @@ struct bh_disk_processes { /* zero-initialise */
     size_t len, cap;
 };
 
+/* When it was started, -1: there is none. */
+int64_t bh_disk_process_started(int pid);
 /* All below the box's init (which is left out). */
 void bh_disk_processes_find(int init, struct bh_disk_processes *ret);
 void bh_disk_processes_fini(struct bh_disk_processes *p);

@@ -197,7 +197,7 @@ void bh_disk_box_tick(struct bh_disk_box *b, const struct bh_disk_space *space)
 
 struct weighing {
     int init;
-    int64_t limit, sum;
+    int64_t init_started, limit, sum;
     bool killed;
 };
 
@@ -208,7 +208,9 @@ static void run_weighing(void *data)
     size_t largest = 0;
     bh_disk_processes_find(w->init, &p);
     w->sum = bh_disk_processes_memory(&p, w->limit, &largest);
-    if (w->sum > w->limit && largest < p.len) {
+    /* Of a box that has died meanwhile the number may be anybody's. */
+    bool is_box = bh_disk_process_started(w->init) == w->init_started;
+    if (is_box && w->sum > w->limit && largest < p.len) {
         bh_disk_process_kill(&p.items[largest]);
         w->killed = true;
     }
@@ -236,7 +238,7 @@ void bh_disk_box_weigh(struct bh_disk_box *b)
     if (!helper || b->weighing)
         return;
     struct weighing *w = bh_alloc(sizeof(*w));
-    *w = (struct weighing){.init = b->init, .limit = b->memory};
+    *w = (struct weighing){.init = b->init, .init_started = b->init_started, .limit = b->memory};
     b->weighing = bh_helper_submit(helper, &weighing_ops, b, w);
 }
 
@@ -261,6 +263,8 @@ struct bh_disk_box *bh_disk_box_new(struct bh_disk_watch *w, const struct bh_dis
     };
     bh_list_init(&b->link);
     bh_list_append(&w->boxes, &b->link);
+    if (b->memory > 0)
+        b->init_started = bh_disk_process_started(b->init);
     bh_disk_space_read(w, &space);
     bh_disk_pace_begin(&b->pace, &space, bh_mono_now());
     if (ask_kernel(b)) {

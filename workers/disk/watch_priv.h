@@ -41,6 +41,7 @@ struct bh_disk_box {
     struct bh_disk_limits limits;
     int64_t memory;
     int init, memory_fd;
+    int64_t init_started; /* where memory is watched */
     uint32_t project;
     const struct bh_disk_events *events;
     void *arg;
