@@ -12,6 +12,19 @@ foreach(topic exec isolation files life)
                    ARGS ${mode} $<TARGET_FILE:test_boxes_${topic}> LABEL integration TIMEOUT 120)
   endforeach()
 endforeach()
+# Ends, by the thousand; ten times as many in a storm.
+add_executable(test_boxes_endings boxes/endings_test.c)
+set_target_properties(test_boxes_endings PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(test_boxes_endings PRIVATE bh_box_kit bh_test_support PkgConfig::cmocka bh_flags)
+add_dependencies(test_boxes_endings bulkhead-launcher bulkhead-init)
+foreach(mode root user userns)
+  foreach(label endings storm)
+    bh_script_test(${label}.exits.${mode} SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/boxes/in_mode.sh
+                   ARGS ${mode} $<TARGET_FILE:test_boxes_endings> LABEL ${label} TIMEOUT 900)
+  endforeach()
+  set_property(TEST storm.exits.${mode} APPEND PROPERTY ENVIRONMENT BH_EXITS=100000)
+endforeach()
+
 # What boxes write, on the disk of this machine and on a small one of their own.
 add_executable(test_boxes_disk boxes/disk_test.c)
 set_target_properties(test_boxes_disk PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
