@@ -65,6 +65,8 @@ static void on_created(struct ns *ns, struct bh_msg_created *msg, int *fds, size
 {
     struct bh_box *box = find_box(ns, msg->id);
     msg->step[BH_STEP_MAX - 1] = '\0';
+    if (box)
+        box->group = msg->group;
     if (box && msg->error)
         bh_ns_box_answered(box, -1, why_not(box, msg));
     else if (box && nfds == 1) {
@@ -131,6 +133,7 @@ static void free_ns(struct ns *ns)
     bh_helper_free(ns->helper);
     bh_disk_watch_free(ns->disk);
     end_launcher(ns);
+    bh_ns_groups_fini(ns);
     bh_err_free(ns->broken);
     bh_free(ns->home);
     bh_free(ns->base_name);
@@ -167,13 +170,19 @@ static void op_close(struct bh_boxes *boxes)
 /* Of the limits, those of one process alone are the kernel's everywhere, and what is on disk is at least watched. */
 static uint32_t op_enforceable(const struct bh_boxes *boxes)
 {
-    (void)boxes;
-    return 1u << BH_LIMIT_NOFILE | 1u << BH_LIMIT_OUTPUT | 1u << BH_LIMIT_DISK | 1u << BH_LIMIT_INODES;
+    return bh_ns_limits_enforceable((const struct ns *)(const void *)boxes) | 1u << BH_LIMIT_OUTPUT |
+           1u << BH_LIMIT_DISK | 1u << BH_LIMIT_INODES;
+}
+
+static const char *op_why_not(const struct bh_boxes *boxes)
+{
+    return bh_ns_limits_why_not((const struct ns *)(const void *)boxes);
 }
 
 static struct bh_enforced op_enforced(const struct bh_box *box)
 {
-    struct bh_enforced enforced = {.by = {[BH_LIMIT_NOFILE] = BH_BY_RLIMIT}};
+    struct bh_enforced enforced = {0};
+    bh_ns_limits_enforced(box, &enforced);
     bh_ns_disk_enforced(box, &enforced);
     return enforced;
 }
@@ -181,6 +190,7 @@ static struct bh_enforced op_enforced(const struct bh_box *box)
 static const struct bh_box_ops ns_ops = {
     .name = "ns",
     .enforceable = op_enforceable,
+    .why_not = op_why_not,
     .enforced = op_enforced,
     .disk_bytes = bh_ns_disk_bytes,
     .close = op_close,
@@ -196,9 +206,12 @@ static const struct bh_box_ops ns_ops = {
 static int set_up(struct ns *ns, struct bh_err **err)
 {
     struct bh_msg_hello hello;
-    int rc = bh_launcher_hello(ns->launcher, &hello, err);
+    int fds[BH_MSG_MAX_FDS];
+    size_t nfds;
+    int rc = bh_launcher_hello(ns->launcher, &hello, fds, &nfds, err);
     if (rc != 0)
         return rc;
+    bh_ns_limits_read(ns, &hello, fds, nfds);
     ns->launcher_pidfd = (int)syscall(SYS_pidfd_open, hello.pid, 0);
     if (hello.mode == BH_IDS_NONE)
         return bh_err_set(err, BH_E_HOST, hello.error, "this host cannot make boxes: cannot %s", hello.step);

@@ -30,6 +30,7 @@ static void free_box(struct bh_box *box)
     if (box->drop_soon)
         event_free(box->drop_soon);
     bh_close(box->pidfd);
+    bh_ns_group_drop_box(box);
     bh_list_remove(&box->link);
     for (size_t i = 0; i < box->n_layers; i++)
         bh_free(box->layers[i]);
@@ -42,10 +43,12 @@ static void free_box(struct bh_box *box)
     bh_free(box);
 }
 
-static void send_kill(const struct bh_box *box)
+static void send_kill(struct bh_box *box)
 {
     if (box->pidfd >= 0)
         (void)syscall(SYS_pidfd_send_signal, box->pidfd, SIGKILL, NULL, 0);
+    if (box->frozen)
+        (void)bh_ns_box_freezer(box, false);
 }
 
 /* --- the end: dead, then the folder, then the answer --- */
@@ -368,6 +371,8 @@ void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_crea
         .run_dir = bh_strdup(spec->run_dir),
         .key = bh_strdup(spec->key),
         .shared = spec->shared,
+        .agent_uid = spec->agent_uid ? spec->agent_uid : BH_AGENT_UID,
+        .best_effort = spec->best_effort,
         .control = -1,
         .pidfd = -1,
         .memory_fd = -1,
@@ -380,13 +385,18 @@ void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_crea
     bh_list_append(&ns->boxes, &box->link);
     bh_list_init(&box->execs);
     bh_list_init(&box->asks);
-    if (start(box, spec, &err) != 0)
+    struct bh_box_spec filled = *spec;
+    int rc = bh_ns_limits_fill(ns, spec, &filled.limits, &err);
+    box->watch_memory = bh_ns_limits_watch_memory(ns, &filled.limits);
+    if (rc == 0)
+        rc = start(box, &filled, &err);
+    if (rc != 0)
         bh_ns_box_failed(box, err);
 }
 
 /* --- close --- */
 
-static void wait_dead(const struct bh_box *box)
+static void wait_dead(struct bh_box *box)
 {
     struct pollfd polled = {.fd = box->pidfd, .events = POLLIN};
     send_kill(box);

@@ -9,7 +9,9 @@
 #include "workers/box/box.h"
 #include "workers/box/folder.h"
 #include "workers/box/outbox.h"
+#include "workers/box/proto.h"
 #include "workers/box/rack.h"
+#include "workers/cgroup/cgroup.h"
 #include "workers/helper.h"
 
 struct event;
@@ -20,6 +22,13 @@ struct bh_disk_box;
 #define NS_MAGIC 0x6e736261u
 #define NS_BOX_MAGIC 0x6e736262u
 #define NS_EXEC_MAGIC 0x6e736263u
+
+#define BH_NS_GROUP_NAME 48
+/* A group to be removed. */
+struct bh_ns_gone {
+    char name[BH_NS_GROUP_NAME];
+    unsigned tries;
+};
 
 struct ns {
     struct bh_boxes base;
@@ -37,6 +46,14 @@ struct ns {
     struct bh_list boxes;
     struct bh_list racks; /* one or two a run */
     uint64_t last_id;
+    struct bh_cgroup cgroup;
+    uint32_t box_flags; /* BH_BOX_* */
+    int64_t host_memory;
+    int host_cpus;
+    struct bh_ns_gone *gone;
+    size_t n_gone, cap_gone;
+    struct bh_job *gone_job;
+    struct event *gone_again;
 };
 
 /*
@@ -59,8 +76,12 @@ struct bh_box {
     size_t n_layers;
     struct bh_rack *rack; /* NULL: it has no folder */
     bool shared, ready, dead;
-    bool asked; /* the launcher has not answered yet: there may be a process that we do not know */
-    int pid;    /* of its init */
+    uint32_t agent_uid; /* inside */
+    bool asked;     /* the launcher has not answered yet: there may be a process that we do not know */
+    int pid;        /* of its init */
+    uint32_t group; /* the number of its control group, 0: none */
+    bool best_effort, frozen;
+    struct bh_cgroup_events seen; /* when the last exec ended */
     struct bh_limits limits;
     enum bh_enforcer disk_by;
     uint32_t project;         /* of its quota, 0: none */
@@ -93,8 +114,11 @@ struct bh_exec {
     struct bh_list link;
     struct bh_box *box;
     uint64_t id;
-    int refused;         /* errno where the request could not be made */
-    bool disk_full, oom; /* the watch stopped it */
+    int refused; /* errno where the request could not be made */
+    const char *refused_step;
+    bool grouped;                   /* it has a control group of its own */
+    struct bh_cgroup_events before; /* of the box, when it began */
+    bool disk_full, oom;            /* the watch stopped it */
     char note[240];
     bh_exec_done_fn fn;
     void *arg;
@@ -132,6 +156,30 @@ void bh_ns_disk_exec(struct bh_box *box, struct bh_msg_limits *limits);
 void bh_ns_disk_ended(struct bh_exec *exec, struct bh_exec_result *result);
 void bh_ns_disk_enforced(const struct bh_box *box, struct bh_enforced *ret);
 int64_t bh_ns_disk_bytes(const struct bh_box *box);
+
+/* ns_limits.c */
+/* What the launcher has said; takes the descriptors. */
+void bh_ns_limits_read(struct ns *ns, const struct bh_msg_hello *hello, const int *fds, size_t nfds);
+uint32_t bh_ns_limits_enforceable(const struct ns *ns); /* of MEMORY, CPUS, PIDS, NOFILE */
+const char *bh_ns_limits_why_not(const struct ns *ns);
+void bh_ns_limits_enforced(const struct bh_box *box, struct bh_enforced *ret);
+/* The limits of a box to be made: what was asked for, checked, and what is usual. */
+int bh_ns_limits_fill(const struct ns *ns, const struct bh_box_spec *spec, struct bh_limits *ret,
+                      struct bh_err **err) BH_MUST_CHECK;
+bool bh_ns_limits_watch_memory(const struct ns *ns, const struct bh_limits *limits);
+int bh_ns_limits_check_exec(const struct bh_box *box, const struct bh_limits *limits);
+
+/* ns_groups.c */
+/* In a shared box: makes the group of an exec; how many of fds it joins by (the caller's), or -1 with errno. */
+int bh_ns_group_exec(struct bh_exec *exec, const struct bh_limits *limits, int fds[static BH_CGROUP_PARTS]);
+/* What the kernel has counted goes into the result. While the groups are there. */
+void bh_ns_group_ended(struct bh_exec *exec, struct bh_exec_result *result);
+/* Stops every process of a box, its init too, and lets them go on. Blocks for up to some 15 ms. -1 with errno: ENOTSUP
+ * where there are no control groups. A box that ends is let go by itself. */
+int bh_ns_box_freezer(struct bh_box *box, bool on);
+void bh_ns_group_drop(struct ns *ns, const char *name); /* removed soon */
+void bh_ns_group_drop_box(struct bh_box *box);
+void bh_ns_groups_fini(struct ns *ns); /* the launcher has ended */
 
 /* ns_talk.c */
 int bh_ns_talk_start(struct bh_box *box);

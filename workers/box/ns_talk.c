@@ -24,6 +24,7 @@ static void finish_exec(struct bh_exec *exec, const struct bh_exec_result *resul
 {
     struct bh_exec gone = *exec;
     struct bh_exec_result whole = *result;
+    bh_ns_group_ended(exec, &whole);
     bh_ns_disk_ended(exec, &whole);
     bh_list_remove(&exec->link);
     exec->magic = 0;
@@ -176,7 +177,8 @@ static void on_drop_soon(evutil_socket_t fd, short what, void *arg)
         return;
     }
     BH_LIST_FOREACH (it, tmp, &box->execs) {
-        struct bh_exec_result refused = {.end = BH_EXEC_NOT_STARTED, .status = EXEC(it)->refused, .step = "exec"};
+        struct bh_exec_result refused = {
+            .end = BH_EXEC_NOT_STARTED, .status = EXEC(it)->refused, .step = EXEC(it)->refused_step};
         if (refused.status)
             finish_exec(EXEC(it), &refused);
     }
@@ -260,29 +262,71 @@ static void give_pipes(const struct ns *ns, const struct bh_exec_spec *spec)
     }
 }
 
-/* 0 or an errno. */
-static int send_exec(struct bh_box *box, const struct bh_exec_spec *spec, uint64_t id)
+/* What goes along: the streams, a memfd with the strings where they are long, the groups to be joined. */
+struct send {
+    struct bh_buf strings, out;
+    int fds[4 + BH_CGROUP_PARTS]; /* the first three are the caller's */
+    size_t nfds;
+};
+
+static int collect_fds(struct bh_exec *exec, const struct bh_exec_spec *spec, struct send *s, struct bh_msg_exec *msg)
 {
-    BH_CLEANUP_BUF struct bh_buf strings = BH_BUF_INIT;
-    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
-    BH_CLEANUP_FD int memfd = -1;
-    struct bh_msg_exec msg = {.kind = BH_MSG_EXEC, .id = id};
-    pack_exec(box, &strings, spec, &msg);
-    if (strings.len > BH_PROTO_EXEC_MAX)
-        return E2BIG;
-    if (strings.len > INLINE_MAX) {
-        msg.in_memfd = (uint32_t)strings.len;
-        memfd = in_memfd(&strings);
+    s->fds[0] = spec->stdin_fd;
+    s->fds[1] = spec->stdout_fd;
+    s->fds[2] = spec->stderr_fd;
+    s->nfds = 3;
+    if (s->strings.len > INLINE_MAX) {
+        int memfd = in_memfd(&s->strings);
         if (memfd < 0)
             return errno;
+        msg->in_memfd = (uint32_t)s->strings.len;
+        s->fds[s->nfds++] = memfd;
     }
-    bh_buf_add(&out, &msg, sizeof(msg));
-    if (memfd < 0)
-        bh_buf_add(&out, strings.data, strings.len);
-    give_pipes(box->ns, spec);
-    const int fds[] = {spec->stdin_fd, spec->stdout_fd, spec->stderr_fd, memfd};
-    say(box, out.data, out.len, fds, memfd >= 0 ? 4 : 3);
+    exec->refused_step = "make the control group of an agent";
+    int n = bh_ns_group_exec(exec, &spec->limits, s->fds + s->nfds);
+    if (n < 0)
+        return errno;
+    exec->refused_step = "exec";
+    msg->n_join = (uint32_t)n;
+    s->nfds += (size_t)n;
     return 0;
+}
+
+static int fill_send(struct bh_exec *exec, const struct bh_exec_spec *spec, struct send *s)
+{
+    struct bh_box *box = exec->box;
+    struct bh_msg_exec msg = {.kind = BH_MSG_EXEC, .id = exec->id};
+    exec->refused_step = "hold it to its limits";
+    int why = bh_ns_limits_check_exec(box, &spec->limits);
+    if (why)
+        return why;
+    exec->refused_step = "exec";
+    pack_exec(box, &s->strings, spec, &msg);
+    if (s->strings.len > BH_PROTO_EXEC_MAX)
+        return E2BIG;
+    why = collect_fds(exec, spec, s, &msg);
+    if (why)
+        return why;
+    bh_buf_add(&s->out, &msg, sizeof(msg));
+    if (!msg.in_memfd)
+        bh_buf_add(&s->out, s->strings.data, s->strings.len);
+    return 0;
+}
+
+/* 0 or an errno. */
+static int send_exec(struct bh_exec *exec, const struct bh_exec_spec *spec)
+{
+    struct send s = {.strings = BH_BUF_INIT, .out = BH_BUF_INIT, .nfds = 3};
+    int why = fill_send(exec, spec, &s);
+    if (why == 0) {
+        give_pipes(exec->box->ns, spec);
+        say(exec->box, s.out.data, s.out.len, s.fds, s.nfds);
+    }
+    for (size_t i = 3; i < s.nfds; i++)
+        bh_close(s.fds[i]);
+    bh_buf_fini(&s.strings);
+    bh_buf_fini(&s.out);
+    return why;
 }
 
 struct bh_exec *bh_ns_exec(struct bh_box *box, const struct bh_exec_spec *spec, bh_exec_done_fn fn, void *arg)
@@ -299,7 +343,7 @@ struct bh_exec *bh_ns_exec(struct bh_box *box, const struct bh_exec_spec *spec, 
     };
     bh_list_init(&exec->link);
     bh_list_append(&box->execs, &exec->link);
-    exec->refused = send_exec(box, spec, exec->id);
+    exec->refused = send_exec(exec, spec);
     if (exec->refused)
         drop_soon(box);
     return exec;

@@ -56,19 +56,26 @@ enum bh_id_mode {
 #define BH_RANGE_COUNT 65536u
 #define BH_AGENT_UID 1000u
 
-/* Both ways: asked with everything 0. */
+/* Both ways: asked with everything 0. Descriptors of the answer: bh_cgroup_tops. */
 struct bh_msg_hello {
     uint32_t kind, version;
     uint32_t mode, first_id; /* first_id: which id of ours box root is */
     int32_t pid;             /* of the launcher */
     int32_t error;           /* mode NONE: the errno, and in `step` what failed */
     char step[BH_STEP_MAX];
+    uint32_t box_flags;               /* BH_BOX_*: how every box is held to what no control group holds it to */
+    uint32_t cgroup_kind, cgroup_can; /* struct bh_cgroup (cgroup/cgroup.h) */
+    char cgroup_name[64], cgroup_found[320], cgroup_remedy[160];
 };
 
 /* Limits as numbers, 0: none (topologies/limits.h has the units). */
 struct bh_msg_limits {
     int64_t memory, cpus, pids, disk, inodes, nofile;
+    uint32_t asked; /* BH_LIMITS_*: the document says it */
 };
+#define BH_LIMITS_MEMORY (1u << BH_LIMIT_MEMORY)
+#define BH_LIMITS_CPUS (1u << BH_LIMIT_CPUS)
+#define BH_LIMITS_PIDS (1u << BH_LIMIT_PIDS)
 
 static inline struct bh_msg_limits bh_msg_limits_of(const struct bh_limits *l)
 {
@@ -78,7 +85,8 @@ static inline struct bh_msg_limits bh_msg_limits_of(const struct bh_limits *l)
                                   .pids = of[BH_LIMIT_PIDS],
                                   .disk = of[BH_LIMIT_DISK],
                                   .inodes = of[BH_LIMIT_INODES],
-                                  .nofile = of[BH_LIMIT_NOFILE]};
+                                  .nofile = of[BH_LIMIT_NOFILE],
+                                  .asked = l->asked};
 }
 
 /* Strings: run folder below home, key, then the folders of the base and the layers of the run, each newest first.
@@ -100,6 +108,7 @@ struct bh_msg_created {
     uint32_t kind;
     int32_t error, pid;
     uint64_t id;
+    uint32_t group; /* its control group is b1, b2, …; 0: none. Also of one that was not made: to be removed */
     char step[BH_STEP_MAX];
 };
 
@@ -114,10 +123,13 @@ struct bh_msg_probe {
 struct bh_msg_setup {
     uint32_t kind, mode, first_id;
     uint32_t mask_proc; /* box root is a host id that owns files in /proc */
+    int32_t oom_score_adj; /* of agents */
 };
 
+/* Descriptors: the directory of the control group that the shell is cloned into, or the files that it joins some by. */
 struct bh_msg_spawn {
     uint32_t kind;
+    uint32_t into; /* there is one, and it is a directory */
 };
 
 /* Descriptors where error is 0: pidfd, socket to the shell. */
@@ -157,18 +169,24 @@ struct bh_msg_unpacked {
  * Strings: the layers, newest first; then for each mount a kind and a path relative to the box's root.
  */
 struct bh_msg_box {
-    uint32_t kind, flags; /* BH_CREATE_* */
+    uint32_t kind, flags; /* BH_CREATE_*, BH_BOX_* */
+    uint32_t number;      /* counts boxes */
+    uint32_t n_base; /* folders of the base below the mount of it; 0: the mount is the base */
     uint32_t n_layers, n_mounts;
     uint32_t agent_uid, agent_gid;
     struct bh_msg_limits limits;
 };
+#define BH_BOX_NPROC (1u << 16) /* `pids` is held by RLIMIT_NPROC */
+#define BH_BOX_IDLE (1u << 17)  /* agents get what processor time nobody else wants: no group bounds them */
+#define BH_BASE_MAX 440 /* with the layers of a run what the kernel stacks: 500 */
 /* A mount's path begins with one of these: */
 #define BH_MOUNT_BIND '='    /* attached as it is (it is read-only already) */
 #define BH_MOUNT_OVERLAY '+' /* the lowest layer of an overlay of the same name below the layers */
 #define BH_BOX_MOUNTS_MAX 11
 
 /*
- * Descriptors: stdin, stdout, stderr, and a memfd with the strings where they do not follow the struct.
+ * Descriptors: stdin, stdout, stderr, a memfd with the strings where they do not follow the struct, and the files by
+ * which the exec joins its control groups.
  * Strings: argv, env, cwd; the present ones of inputs, prompt, params, needs; paths to empty; for each copy from, to
  * and "x" or "-".
  */
@@ -177,6 +195,7 @@ struct bh_msg_exec {
     uint64_t id;
     uint32_t argc, envc, n_empty, n_copies;
     uint32_t in_memfd; /* length of the strings in the memfd; 0: they follow */
+    uint32_t n_join;
     struct bh_msg_limits limits;
 };
 #define BH_EXEC_ROOT 1u

@@ -105,7 +105,10 @@ static int spawn_launcher(const char *home, int sock, int keep_fd, pid_t *ret_pi
     if (!launcher || !init)
         return not_found(launcher ? "bulkhead-init" : "bulkhead-launcher", err);
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
-    char *argv[] = {launcher, (char *)(uintptr_t)home, init, parent, NULL}, *envp[] = {NULL};
+    /* For who wants the host's control groups left alone, and for the tests of what follows. */
+    const char *cgroup = getenv("BULKHEAD_CGROUP");
+    char *off = cgroup && strcmp(cgroup, "off") == 0 ? (char[]){"no-cgroup"} : NULL;
+    char *argv[] = {launcher, (char *)(uintptr_t)home, init, parent, off, NULL}, *envp[] = {NULL};
     int rc = prepare_spawn(&s, sock, keep_fd);
     if (rc == 0)
         rc = posix_spawn(ret_pid, launcher, &s.actions, &s.attr, argv, envp);
@@ -114,23 +117,26 @@ static int spawn_launcher(const char *home, int sock, int keep_fd, pid_t *ret_pi
     return rc == 0 ? 0 : bh_err_set(err, BH_E_HOST, rc, "cannot start '%s'", launcher);
 }
 
-int bh_launcher_hello(int sock, struct bh_msg_hello *ret, struct bh_err **err)
+int bh_launcher_hello(int sock, struct bh_msg_hello *ret, int fds[static BH_MSG_MAX_FDS], size_t *ret_nfds,
+                      struct bh_err **err)
 {
     struct bh_msg_hello msg = {.kind = BH_MSG_HELLO, .version = BH_PROTO_VERSION};
     struct pollfd polled = {.fd = sock, .events = POLLIN};
-    int fds[BH_MSG_MAX_FDS], ready;
-    size_t nfds;
+    int ready;
+    *ret_nfds = 0;
     if (bh_msg_send(sock, &msg, sizeof(msg), NULL, 0) < 0)
         return bh_err_set(err, BH_E_HOST, errno, "cannot speak to the launcher");
     do
         ready = poll(&polled, 1, HELLO_TIMEOUT_MS);
     while (ready < 0 && errno == EINTR);
-    ssize_t n = ready > 0 ? bh_msg_recv(sock, &msg, sizeof(msg), fds, &nfds) : -1;
+    ssize_t n = ready > 0 ? bh_msg_recv(sock, &msg, sizeof(msg), fds, ret_nfds) : -1;
     if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_HELLO)
         return bh_err_set(err, BH_E_HOST, 0, "the launcher %s", ready == 0 ? "does not answer" : "has ended");
     if (msg.version != BH_PROTO_VERSION)
         return bh_err_set(err, BH_E_HOST, 0, "the launcher is of another version");
     msg.step[BH_STEP_MAX - 1] = '\0';
+    msg.cgroup_name[sizeof(msg.cgroup_name) - 1] = msg.cgroup_found[sizeof(msg.cgroup_found) - 1] = '\0';
+    msg.cgroup_remedy[sizeof(msg.cgroup_remedy) - 1] = '\0';
     *ret = msg;
     return 0;
 }
@@ -138,7 +144,8 @@ int bh_launcher_hello(int sock, struct bh_msg_hello *ret, struct bh_err **err)
 int bh_launcher_start(const char *home, int keep_fd, int *ret_sock, int64_t *ret_pid, struct bh_err **err)
 {
     struct bh_msg_hello hello;
-    int pair[2];
+    int pair[2], fds[BH_MSG_MAX_FDS];
+    size_t nfds;
     pid_t pid;
     int rc = bh_seqpacket_pair(pair, err);
     if (rc != 0)
@@ -154,7 +161,9 @@ int bh_launcher_start(const char *home, int keep_fd, int *ret_sock, int64_t *ret
     if (rc != 0)
         return rc;
     bh_close(BH_TAKE_FD(theirs)); /* so that the launcher's end is seen */
-    rc = bh_launcher_hello(ours, &hello, err);
+    rc = bh_launcher_hello(ours, &hello, fds, &nfds, err);
+    for (size_t i = 0; i < nfds; i++)
+        bh_close(fds[i]);
     if (rc != 0) {
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);

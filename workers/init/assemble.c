@@ -123,6 +123,15 @@ static int make_root(struct order *o, struct bh_init *in, struct bh_fail *fail)
     return 0;
 }
 
+/* The box sees the size that it was asked to have. */
+static int show_limits(struct bh_init *in, struct bh_fail *fail)
+{
+    int narrowed = bh_limits_narrow_cpus(&in->limits, in->number, fail);
+    if (narrowed < 0 || (narrowed > 0 && bh_view_cpus(in, fail) < 0))
+        return -1;
+    return bh_view_memory(&in->limits, in->box, "proc/meminfo", fail);
+}
+
 /*
  * What the overlays are made of stays attached beside the box, where no agent sees it: an unmount waits for every
  * processor, and here somebody waits for us.
@@ -134,6 +143,11 @@ int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *
         return bh_fail(fail, EPROTO, "read the order");
     in->memory = -1;
     in->shared = o.msg->flags & BH_CREATE_SHARED;
+    in->agent_uid = o.msg->agent_uid ? o.msg->agent_uid : BH_AGENT_UID;
+    in->agent_gid = o.msg->agent_uid ? o.msg->agent_gid : BH_AGENT_UID;
+    in->flags = o.msg->flags;
+    in->number = o.msg->number;
+    in->limits = o.msg->limits;
     if (make_root(&o, in, fail) < 0)
         return -1;
     for (uint32_t i = 0; i < o.msg->n_mounts; i++) {
@@ -146,5 +160,5 @@ int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *
         return bh_fail(fail, EPROTO, "read the order");
     if (bh_mount_move("/proc", in->box, "proc") < 0 || bh_mount_move("/dev", in->box, "dev") < 0)
         return bh_fail(fail, errno, "attach /proc and /dev");
-    return 0;
+    return show_limits(in, fail);
 }

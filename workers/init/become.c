@@ -161,11 +161,11 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
 {
     if (own_session(plan, fail) < 0)
         return -1;
-    if (limit(RLIMIT_NOFILE, 1024) < 0)
-        return bh_fail(fail, errno, "set limits");
+    if (bh_limits_before_ids(in, plan, fail) < 0)
+        return -1;
     if (plan->limits.disk > 0 && limit(RLIMIT_FSIZE, (rlim_t)plan->limits.disk) < 0)
         return bh_fail(fail, errno, "limit the size of files");
-    if (take_ids(in, plan, fail) < 0 || drop_capabilities(in, fail) < 0)
+    if (take_ids(in, plan, fail) < 0 || bh_limits_after_ids(in, plan, fail) < 0 || drop_capabilities(in, fail) < 0)
         return -1;
     if (bh_landlock_enter(in->shared, fail) < 0)
         return -1;

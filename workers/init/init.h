@@ -25,23 +25,36 @@
 struct bh_init_setup {
     enum bh_id_mode mode;
     bool mask_proc;
+    int oom_score_adj; /* of agents */
     struct sock_fprog filter;
 };
 
 struct bh_init {
     const struct bh_init_setup *setup;
-    int control;   /* to the worker */
-    int box;       /* O_PATH descriptor of BH_AT_BOX */
-    bool shared;   /* execs have a pid namespace of their own */
-    bool readonly; /* since a barrier */
-    int memory;    /* on the root in memory, -1: it is on disk */
-    int narrow;    /* an empty mount namespace for the first exec of a box that is not shared; -1: it is used */
+    int control;    /* to the worker */
+    int box;        /* O_PATH descriptor of BH_AT_BOX */
+    bool shared;    /* execs have a pid namespace of their own */
+    bool readonly;  /* since a barrier */
+    uint32_t agent_uid, agent_gid; /* as agents see them */
+    uint32_t flags; /* BH_BOX_* */
+    uint32_t number;
+    struct bh_msg_limits limits; /* of the box */
+    int memory;                  /* on the root in memory, -1: it is on disk */
+    int narrow; /* an empty mount namespace for the first exec of a box that is not shared; -1: it is used */
     struct bh_list execs;
     uint64_t barrier; /* the request that waits for everything to be dead, 0: none */
 };
 
+/* Files by which a process joins control groups: their opener had the right to, not we. */
+struct bh_join {
+    int fds[4];
+    size_t n;
+};
+int bh_join_groups(const struct bh_join *join, struct bh_fail *fail); /* limits.c: the caller */
+void bh_join_close(struct bh_join *join);
+
 /* Never returns: serves a launcher on `channel` until it goes away. */
-BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup);
+BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup, const struct bh_join *join);
 
 /* The mounts of a shell: its own root, and what is alike in all boxes in places to be moved from. */
 int bh_shell_prepare(const struct bh_init_setup *setup, struct bh_fail *fail);
@@ -77,6 +90,7 @@ struct bh_exec_plan {
     } * copies;
     uint32_t n_copies;
     int stdio[3];
+    struct bh_join join;
     void *memory; /* of the arrays */
     char *text;   /* of the strings, where they came in a memfd */
 };
@@ -97,6 +111,17 @@ int bh_narrow_make(struct bh_fail *fail);
 BH_NORETURN void bh_stage_main(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd);
 /* PID 1 of an exec in a shared box. */
 BH_NORETURN void bh_group_main(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd);
+/* limits.c: what a command is held to by itself, before and after it has its ids. */
+int bh_limits_before_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail);
+int bh_limits_after_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail);
+/* The caller and its children run on fewer processors, where that was asked for: so that `nproc` agrees. */
+int bh_limits_narrow_cpus(const struct bh_msg_limits *limits, uint32_t number, struct bh_fail *fail);
+
+/* views.c: what the box is shown of the host where it was asked to be smaller. In a place where mounts can be made. */
+int bh_view_cpus(const struct bh_init *in, struct bh_fail *fail);
+/* Over /proc/meminfo of the proc mount at `path`. */
+int bh_view_memory(const struct bh_msg_limits *limits, int dirfd, const char *path, struct bh_fail *fail);
+
 /* Gives up everything and runs the command. On return (-1) it has set fail. */
 int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd, struct bh_fail *fail);
 BH_NORETURN void bh_exec_fail(int note_fd, const struct bh_fail *fail);

@@ -23,8 +23,8 @@
 
 #define LAUNCHER 3
 
-#define NAMESPACES \
-    (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+/* That of control groups is made by the shell, when it is in its own. */
+#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 
 static uint32_t first_id;
 
@@ -51,7 +51,8 @@ static int receive_setup(struct bh_init_setup *ret)
     ssize_t n = bh_msg_recv(LAUNCHER, &msg, sizeof(msg), fds, &nfds);
     if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SETUP || nfds != 1)
         return -1;
-    *ret = (struct bh_init_setup){.mode = (enum bh_id_mode)msg.mode, .mask_proc = msg.mask_proc != 0};
+    *ret = (struct bh_init_setup){
+        .mode = (enum bh_id_mode)msg.mode, .mask_proc = msg.mask_proc != 0, .oom_score_adj = msg.oom_score_adj};
     first_id = msg.first_id;
     int rc = read_filter(fds[0], &ret->filter);
     bh_close(fds[0]);
@@ -79,13 +80,17 @@ static int map_ids(const struct bh_init_setup *setup, pid_t pid, struct bh_fail 
     return 0;
 }
 
-static pid_t clone_shell(int *ret_pidfd)
+static pid_t clone_shell(int *ret_pidfd, int group)
 {
     /* With CLONE_PARENT the exit signal is the one that the launcher gave us. */
     struct clone_args args = {
         .flags = NAMESPACES | CLONE_PARENT | CLONE_PIDFD,
         .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
     };
+    if (group >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)(unsigned)group;
+    }
     return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
@@ -97,7 +102,8 @@ static void answer(const struct bh_fail *fail, pid_t pid, const int *fds)
         _exit(1);
 }
 
-static void spawn(const struct bh_init_setup *setup)
+/* A group to be cloned into, or files to join some by. */
+static void spawn(const struct bh_init_setup *setup, int group, const struct bh_join *join)
 {
     struct bh_fail fail = {0};
     int channel[2], pidfd = -1;
@@ -106,10 +112,10 @@ static void spawn(const struct bh_init_setup *setup)
         answer(&fail, 0, NULL);
         return;
     }
-    pid_t pid = clone_shell(&pidfd);
+    pid_t pid = clone_shell(&pidfd, group);
     if (pid == 0) {
         bh_close(channel[0]);
-        bh_shell_main(channel[1], setup);
+        bh_shell_main(channel[1], setup, join);
     }
     bh_close(channel[1]);
     if (pid < 0)
@@ -162,8 +168,12 @@ int main(void)
         int fds[BH_MSG_MAX_FDS];
         size_t nfds;
         ssize_t n = bh_msg_recv(LAUNCHER, &msg, sizeof(msg), fds, &nfds);
-        if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SPAWN || nfds != 0)
+        if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SPAWN || nfds > BH_ARRAY_LEN(((struct bh_join *)0)->fds))
             return n == 0 ? 0 : 1;
-        spawn(&setup);
+        struct bh_join join = {.n = nfds};
+        memcpy(join.fds, fds, nfds * sizeof(*fds));
+        bool into = msg.into && nfds == 1;
+        spawn(&setup, into ? fds[0] : -1, into ? &(struct bh_join){.n = 0} : &join);
+        bh_join_close(&join);
     }
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <net/if.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -57,6 +58,8 @@ static int prepare(struct bh_init *in, struct bh_fail *fail)
     /* With one id each agent has a user namespace of its own, and with it a bounding set to be dropped there. */
     if (in->setup->mode == BH_IDS_RANGE && bh_caps_unbound() < 0)
         return bh_fail(fail, errno, "drop the bounding set");
+    if (unshare(CLONE_NEWCGROUP) < 0)
+        return bh_fail(fail, errno, "make a namespace of control groups");
     if (sethostname("bulkhead", 8) < 0)
         return bh_fail(fail, errno, "set the host name");
     if (loopback_up(fail) < 0 || bh_shell_prepare(in->setup, fail) < 0)
@@ -93,7 +96,7 @@ static void wait_for_maps(void)
         _exit(1);
 }
 
-BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup)
+BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup, const struct bh_join *join)
 {
     static char msg[BH_PROTO_MAX] __attribute__((aligned(8)));
     struct bh_fail fail = {0};
@@ -102,11 +105,13 @@ BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (dup3(channel, CHANNEL, O_CLOEXEC) < 0) /* over the socket of the process that we were cloned from */
         _exit(1);
+    int rc = bh_join_groups(join, &fail);
     (void)close_range(CHANNEL + 1, ~0U, 0);
     wait_for_maps();
     struct bh_init in = {.setup = setup, .box = -1, .narrow = -1};
     bh_list_init(&in.execs);
-    int rc = prepare(&in, &fail);
+    if (rc == 0)
+        rc = prepare(&in, &fail);
     ssize_t n = bh_msg_recv(CHANNEL, msg, sizeof(msg), fds, &nfds);
     if (n <= 0 || nfds < 1)
         _exit(0); /* not needed any more */

@@ -207,6 +207,9 @@ static int narrow(struct stage *s, struct bh_fail *fail)
         /* The new one first: the kernel asks that one can be seen already. */
         if (bh_proc_mount(s->in->setup, s->box, "proc", fail) < 0)
             return -1;
+        const struct bh_msg_limits *own = s->plan->limits.asked & BH_LIMITS_MEMORY ? &s->plan->limits : &s->in->limits;
+        if (bh_view_memory(own, s->box, "proc/meminfo", fail) < 0)
+            return -1;
     }
     if (fchdir(s->box) < 0 || bh_mount_enter() < 0)
         return bh_fail(fail, errno, "enter the box");
@@ -225,7 +228,7 @@ BH_NORETURN void bh_stage_main(const struct bh_init *in, const struct bh_exec_pl
     struct bh_fail fail = {0};
     struct stage s = {.in = in, .plan = plan, .inputs = -1};
     umask(022);
-    if (stage(&s, &fail) < 0)
+    if (bh_join_groups(&plan->join, &fail) < 0 || stage(&s, &fail) < 0)
         bh_exec_fail(note_fd, &fail);
     if (in->shared)
         bh_group_main(in, plan, note_fd);

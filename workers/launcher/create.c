@@ -188,6 +188,9 @@ static int fill_order(struct bh_launcher *l, struct order *o, const struct bh_sh
     head.agent_uid = o->msg->agent_uid;
     head.agent_gid = o->msg->agent_gid;
     head.limits = o->msg->limits;
+    head.n_base = o->msg->flags & BH_CREATE_HOST_TREES ? 0 : o->msg->n_base;
+    head.flags |= l->box_flags;
+    head.number = ++l->boxes;
     bh_buf_add(&o->out, &head, sizeof(head));
     for (uint32_t i = 0; i < o->msg->n_layers; i++)
         bh_pack_str(&o->out, o->layers[i]);
@@ -202,7 +205,7 @@ static int fill_order(struct bh_launcher *l, struct order *o, const struct bh_sh
 
 static void reply(struct bh_launcher *l, uint64_t id, const struct bh_shell *shell, const struct bh_fail *fail)
 {
-    struct bh_msg_created msg = {.kind = BH_MSG_CREATED, .id = id, .error = fail->error};
+    struct bh_msg_created msg = {.kind = BH_MSG_CREATED, .id = id, .error = fail->error, .group = shell->group};
     bh_step_set(msg.step, fail->step);
     if (!fail->error)
         msg.pid = shell->pid;
@@ -224,7 +227,8 @@ void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fd
         fail = l->fail;
     else if (parse(&o, msg, len, &fail) == 0 && bh_pool_take(l, &shell, &fail) == 0) {
         o.fds[0] = fds[0];
-        (void)fill_order(l, &o, &shell, &fail);
+        if (bh_groups_limit(l, msg, &shell, &fail) == 0)
+            (void)fill_order(l, &o, &shell, &fail);
     }
     reply(l, id, &shell, &fail);
     for (size_t i = 1; i < o.nfds; i++)

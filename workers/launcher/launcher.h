@@ -9,12 +9,14 @@
 #include <linux/filter.h>
 #include <sys/types.h>
 
+#include "workers/cgroup/cgroup.h"
 #include "workers/init/fail.h"
 
 struct bh_shell {
     pid_t pid;
     int pidfd, channel;
     char start[24]; /* /proc's start time, for the pid file */
+    uint32_t group; /* the number of its control group, 0: none */
 };
 
 #define BH_POOL_SHELLS 2 /* made ahead; more are made when they are asked for */
@@ -44,6 +46,10 @@ struct bh_launcher {
     int filter; /* memfd */
     struct bh_shell pool[BH_POOL_SHELLS];
     size_t pool_len, pool_asked;
+    struct bh_cgroup cgroup;
+    uint32_t groups_asked, groups_answered; /* shells come back in the order in which they were asked for */
+    uint32_t box_flags;                     /* BH_BOX_* of every box */
+    uint32_t boxes;
 };
 
 /* ids.c: finds out how ids can be mapped, by doing it; enters namespaces of our own. */
@@ -83,6 +89,18 @@ int bh_pool_on_spawner(struct bh_launcher *l);
 /* A shell that is the caller's. Blocks for a clone where none is ready. */
 int bh_pool_take(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fail);
 void bh_shell_close(struct bh_shell *s);
+
+/* groups.c */
+/* Before any change of namespaces. */
+void bh_groups_start(struct bh_launcher *l, bool off);
+/* What holds where there are no control groups; once ids are known. */
+void bh_groups_fall_back(struct bh_launcher *l);
+/* The group of the shell that is asked for next: how many descriptors go with the message (the caller's), or -1. */
+int bh_groups_make(struct bh_launcher *l, struct bh_msg_spawn *msg, int fds[static BH_CGROUP_PARTS]);
+void bh_groups_drop(struct bh_launcher *l, uint32_t group); /* of a shell that has become nothing */
+int bh_groups_limit(struct bh_launcher *l, const struct bh_msg_create *msg, const struct bh_shell *shell,
+                    struct bh_fail *fail);
+int bh_read_start(pid_t pid, char start[static 24]);
 
 /* create.c: from a request to an order to a shell; the answer is sent. */
 void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fds, size_t nfds);

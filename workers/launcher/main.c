@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bulkhead-launcher HOME INIT PARENT: started by the worker (box/start.c) with the socket to it as descriptor 3, and
- * perhaps one to be kept open as 4. What cannot be had is not the end of it: it says so in its hello, so that `doctor`
- * can ask for more.
+ * bulkhead-launcher HOME INIT PARENT [no-cgroup]: started by the worker (box/start.c) with the socket to it as
+ * descriptor 3, and perhaps one to be kept open as 4. What cannot be had is not the end of it: it says so in its hello,
+ * so that `doctor` can ask for more.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -55,6 +56,7 @@ static int set_up_boxes(struct bh_launcher *l, const char *home, int init_fd)
     l->filter = bh_filter_make(&l->fail);
     if (l->filter < 0 || bh_ids_enter(l) < 0 || bh_tree_enter(l, home) < 0)
         return -1;
+    bh_groups_fall_back(l);
     (void)prctl(PR_SET_DUMPABLE, 0); /* not earlier: our own maps had to be written */
     return bh_pool_start(l, init_fd);
 }
@@ -62,11 +64,19 @@ static int set_up_boxes(struct bh_launcher *l, const char *home, int init_fd)
 static void say_hello(const struct bh_launcher *l)
 {
     struct bh_msg_hello msg = {.kind = BH_MSG_HELLO, .version = BH_PROTO_VERSION, .mode = l->mode};
+    int tops[BH_CGROUP_PARTS];
     msg.first_id = l->first_id;
     msg.pid = getpid();
     msg.error = l->fail.error;
     bh_step_set(msg.step, l->fail.step);
-    if (bh_msg_send(l->worker, &msg, sizeof(msg), NULL, 0) < 0)
+    msg.box_flags = l->box_flags;
+    msg.cgroup_kind = l->cgroup.kind;
+    msg.cgroup_can = l->cgroup.can;
+    memcpy(msg.cgroup_name, l->cgroup.name, sizeof(msg.cgroup_name));
+    memcpy(msg.cgroup_found, l->cgroup.found, sizeof(msg.cgroup_found));
+    memcpy(msg.cgroup_remedy, l->cgroup.remedy, sizeof(msg.cgroup_remedy));
+    size_t n = bh_cgroup_tops(&l->cgroup, tops);
+    if (bh_msg_send(l->worker, &msg, sizeof(msg), tops, n) < 0)
         _exit(1);
 }
 
@@ -123,12 +133,13 @@ int main(int argc, char **argv)
 {
     struct bh_launcher l = {.worker = WORKER, .spawner = -1, .home = -1, .filter = -1};
     struct stat st;
-    if (argc != 4 || fstat(WORKER, &st) < 0 || !S_ISSOCK(st.st_mode)) {
+    if (argc < 4 || argc > 5 || fstat(WORKER, &st) < 0 || !S_ISSOCK(st.st_mode)) {
         fputs("bulkhead-launcher: started by bulkhead only\n", stderr);
         return 2;
     }
     be_mortal(argv[3]);
     set_up_process();
+    bh_groups_start(&l, argc == 5);
     l.home = open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC);
     int init_fd = open(argv[2], O_RDONLY | O_CLOEXEC);
     sigset_t child;

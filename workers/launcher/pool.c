@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/units.h"
 #include "workers/launcher/launcher.h"
 
 void bh_shell_close(struct bh_shell *s)
@@ -39,6 +40,19 @@ static void exec_init(int init_fd, int socket)
     _exit(errno);
 }
 
+/* Agents die before their init does, wherever we stand: raising it needs no right. */
+static int32_t oom_score_adj(void)
+{
+    char text[16] = "";
+    int64_t own = 0;
+    BH_CLEANUP_FD int fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
+        text[strcspn(text, "\n")] = '\0';
+    if (bh_parse_int(text, &own) != 0)
+        own = 0;
+    return own < 700 ? (int32_t)own + 300 : 1000;
+}
+
 int bh_pool_start(struct bh_launcher *l, int init_fd)
 {
     int pair[2];
@@ -55,6 +69,7 @@ int bh_pool_start(struct bh_launcher *l, int init_fd)
     l->spawner = pair[0];
     struct bh_msg_setup msg = {
         .kind = BH_MSG_SETUP, .mode = l->mode, .first_id = l->first_id, .mask_proc = l->mask_proc};
+    msg.oom_score_adj = oom_score_adj();
     if (bh_msg_send(l->spawner, &msg, sizeof(msg), &l->filter, 1) < 0)
         return bh_fail(&l->fail, errno, "start bulkhead-init");
     return 0;
@@ -63,7 +78,13 @@ int bh_pool_start(struct bh_launcher *l, int init_fd)
 static int ask(struct bh_launcher *l)
 {
     struct bh_msg_spawn msg = {.kind = BH_MSG_SPAWN};
-    if (bh_msg_send(l->spawner, &msg, sizeof(msg), NULL, 0) < 0)
+    int fds[BH_CGROUP_PARTS], n = bh_groups_make(l, &msg, fds);
+    if (n < 0)
+        return -1;
+    int rc = bh_msg_send(l->spawner, &msg, sizeof(msg), fds, (size_t)n);
+    for (int i = 0; i < n; i++)
+        bh_close(fds[i]);
+    if (rc < 0)
         return -1;
     l->pool_asked++;
     return 0;
@@ -75,29 +96,6 @@ void bh_pool_refill(struct bh_launcher *l)
         if (ask(l) < 0)
             return;
     }
-}
-
-/* The 22nd field; the second is in parentheses and may hold anything. */
-static int read_start(pid_t pid, char start[static 24])
-{
-    char path[64], text[1024];
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (n <= 0)
-        return -1;
-    text[n] = '\0';
-    char *at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (!at)
-        return -1;
-    size_t len = strspn(at + 1, "0123456789");
-    if (len == 0 || len >= 24)
-        return -1;
-    memcpy(start, at + 1, len);
-    start[len] = '\0';
-    return 0;
 }
 
 static int receive(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fail)
@@ -113,12 +111,15 @@ static int receive(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *
         return bh_fail(fail, EPIPE, "bulkhead-init has ended");
     }
     l->pool_asked--;
+    uint32_t group = ++l->groups_answered;
     if (msg.error) {
+        bh_groups_drop(l, group);
         msg.step[BH_STEP_MAX - 1] = '\0';
         return bh_fail(fail, msg.error, "%s", msg.step);
     }
     *ret = (struct bh_shell){.pid = msg.pid, .pidfd = fds[0], .channel = fds[1]};
-    if (read_start(msg.pid, ret->start) < 0) {
+    ret->group = l->cgroup.kind == BH_CGROUP_NONE ? 0 : group;
+    if (bh_read_start(msg.pid, ret->start) < 0) {
         bh_shell_close(ret);
         return bh_fail(fail, EIO, "read the start time of a shell");
     }
@@ -146,10 +147,11 @@ int bh_pool_take(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fa
         if (!is_dead(ret))
             return 0;
         bh_shell_close(ret);
+        bh_groups_drop(l, ret->group);
     }
     if (l->spawner < 0)
         return bh_fail(fail, EPIPE, "bulkhead-init has ended");
     if (l->pool_asked == 0 && ask(l) < 0)
-        return bh_fail(fail, errno, "ask for a shell");
+        return bh_fail(fail, errno, "make a control group or ask for a shell");
     return receive(l, ret, fail);
 }

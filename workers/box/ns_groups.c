@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control groups of the ns backend's boxes, from the worker's side. The launcher has made the one of the box;
+ * here each exec of a shared box gets its own below it, what the kernel has counted is read when an exec ends, and what
+ * is over is removed, on the helper thread: a removal waits for whoever else makes or removes groups. What does not
+ * want to go stays until the launcher's whole group goes.
+ */
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "workers/box/ns_priv.h"
+
+#define TRIES_MAX 8
+#define AGAIN_MS 20
+
+static void name_box(const struct bh_box *box, char ret[static BH_NS_GROUP_NAME])
+{
+    (void)snprintf(ret, BH_NS_GROUP_NAME, "b%u", box->group);
+}
+
+static void name_exec(const struct bh_exec *exec, char ret[static BH_NS_GROUP_NAME])
+{
+    (void)snprintf(ret, BH_NS_GROUP_NAME, "b%u/e%llu", exec->box->group, (unsigned long long)exec->id);
+}
+
+/* --- execs of a shared box --- */
+
+static int64_t lower(int64_t a, int64_t b)
+{
+    return a > 0 && (b <= 0 || a < b) ? a : b;
+}
+
+/* v1 does not take more processors for a group than the one above it has. */
+static int limit_exec(const struct bh_exec *exec, const char *name, const struct bh_limits *l)
+{
+    const struct bh_limits *box = &exec->box->limits;
+    const struct bh_cgroup_limits set = {
+        .memory = l->of[BH_LIMIT_MEMORY],
+        .cpus = l->of[BH_LIMIT_CPUS] > 0 ? lower(l->of[BH_LIMIT_CPUS], box->of[BH_LIMIT_CPUS]) : 0,
+        .pids = l->of[BH_LIMIT_PIDS] > 0 ? l->of[BH_LIMIT_PIDS] + 1 : 0, /* its small PID 1 */
+    };
+    uint32_t failed = bh_cgroup_limit(&exec->box->ns->cgroup, name, &set);
+    uint32_t asked = (l->asked & 1u << BH_LIMIT_MEMORY ? BH_CGROUP_BIT(BH_CGROUP_MEMORY) : 0) |
+                     (l->asked & 1u << BH_LIMIT_CPUS ? BH_CGROUP_BIT(BH_CGROUP_CPU) : 0) |
+                     (l->asked & 1u << BH_LIMIT_PIDS ? BH_CGROUP_BIT(BH_CGROUP_PIDS) : 0);
+    return failed & asked & exec->box->ns->cgroup.can ? -1 : 0;
+}
+
+int bh_ns_group_exec(struct bh_exec *exec, const struct bh_limits *limits, int fds[static BH_CGROUP_PARTS])
+{
+    struct ns *ns = exec->box->ns;
+    char name[BH_NS_GROUP_NAME];
+    if (!exec->box->shared || exec->box->group == 0 || ns->cgroup.kind == BH_CGROUP_NONE)
+        return 0;
+    name_box(exec->box, name);
+    exec->before = bh_cgroup_events(&ns->cgroup, name);
+    name_exec(exec, name);
+    int n = bh_cgroup_make_exec(&ns->cgroup, name, fds);
+    if (n < 0)
+        return -1;
+    exec->grouped = true;
+    if (limit_exec(exec, name, limits) == 0)
+        return n;
+    for (int i = 0; i < n; i++)
+        bh_close(fds[i]);
+    return -1;
+}
+
+/* --- what was counted --- */
+
+static bool rose(int64_t from, int64_t to)
+{
+    return to > (from > 0 ? from : 0);
+}
+
+/* With v1 the counters are a group's own, with v2 those below count too: init is asked alone. */
+static bool init_was_killed(const struct bh_box *box, const struct bh_cgroup_events *now)
+{
+    char name[BH_NS_GROUP_NAME];
+    if (box->ns->cgroup.kind != BH_CGROUP_V2)
+        return rose(box->seen.oom_kills, now->oom_kills);
+    (void)snprintf(name, sizeof(name), "b%u/init", box->group);
+    return bh_cgroup_events(&box->ns->cgroup, name).oom_kills > 0;
+}
+
+static void read_grouped(struct bh_exec *exec, const struct bh_cgroup_events *box, struct bh_exec_result *result)
+{
+    struct ns *ns = exec->box->ns;
+    char name[BH_NS_GROUP_NAME];
+    name_exec(exec, name);
+    struct bh_cgroup_events own = bh_cgroup_events(&ns->cgroup, name);
+    bool lost = result->end == BH_EXEC_BOX_LOST;
+    result->oom |= own.oom_kills > 0 || (lost && init_was_killed(exec->box, box));
+    /* Where the box's own limit was met, the kernel counts at the group that forked or at the one that was full. */
+    result->pids |= own.pids_hits > 0 || rose(exec->before.pids_hits, box->pids_hits);
+    bh_ns_group_drop(ns, name);
+}
+
+void bh_ns_group_ended(struct bh_exec *exec, struct bh_exec_result *result)
+{
+    struct bh_box *box = exec->box;
+    char name[BH_NS_GROUP_NAME];
+    if (box->group == 0 || box->ns->cgroup.kind == BH_CGROUP_NONE)
+        return;
+    name_box(box, name);
+    struct bh_cgroup_events now = bh_cgroup_events(&box->ns->cgroup, name);
+    if (exec->grouped) {
+        read_grouped(exec, &now, result);
+    } else {
+        result->oom |= rose(box->seen.oom_kills, now.oom_kills);
+        result->pids |= rose(box->seen.pids_hits, now.pids_hits);
+    }
+    if (result->end != BH_EXEC_BOX_LOST) /* else the others are to be told the same */
+        box->seen = now;
+}
+
+/* --- stopped --- */
+
+int bh_ns_box_freezer(struct bh_box *box, bool on)
+{
+    char name[BH_NS_GROUP_NAME];
+    name_box(box, name);
+    if (box->group == 0) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    if (bh_cgroup_freeze(&box->ns->cgroup, name, on) < 0)
+        return -1;
+    box->frozen = on;
+    return 0;
+}
+
+/* --- removed --- */
+
+struct gone_job {
+    const struct bh_cgroup *cgroup;
+    struct bh_ns_gone *of;
+    size_t n;
+};
+
+static void run_gone(void *data)
+{
+    struct gone_job *job = data;
+    size_t left = 0;
+    for (size_t i = 0; i < job->n; i++) {
+        if (bh_cgroup_remove(job->cgroup, job->of[i].name) < 0)
+            job->of[left++] = job->of[i];
+    }
+    job->n = left;
+}
+
+static void submit_gone(struct ns *ns);
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    submit_gone(arg);
+}
+
+static void gone_done(void *owner, void *data)
+{
+    struct ns *ns = owner;
+    const struct gone_job *job = data;
+    const struct timeval again = {0, AGAIN_MS * 1000};
+    ns->gone_job = NULL;
+    for (size_t i = 0; i < job->n; i++) {
+        if (job->of[i].tries + 1 >= TRIES_MAX)
+            continue;
+        struct bh_ns_gone *to = BH_PUSH(ns->gone, ns->n_gone, ns->cap_gone);
+        *to = job->of[i];
+        to->tries++;
+    }
+    if (ns->n_gone == 0)
+        return;
+    if (!ns->gone_again)
+        ns->gone_again = event_new(ns->loop, -1, 0, on_again, ns);
+    if (ns->gone_again)
+        (void)event_add(ns->gone_again, &again);
+}
+
+static void free_gone(void *data)
+{
+    struct gone_job *job = data;
+    bh_free(job->of);
+    bh_free(job);
+}
+
+static const struct bh_job_ops gone_ops = {run_gone, gone_done, free_gone};
+
+static void submit_gone(struct ns *ns)
+{
+    if (ns->gone_job || ns->n_gone == 0 || !ns->helper)
+        return;
+    struct gone_job *job = bh_alloc(sizeof(*job));
+    *job = (struct gone_job){.cgroup = &ns->cgroup, .of = BH_TAKE(ns->gone), .n = ns->n_gone};
+    ns->n_gone = ns->cap_gone = 0;
+    ns->gone_job = bh_helper_submit(ns->helper, &gone_ops, ns, job);
+}
+
+void bh_ns_group_drop(struct ns *ns, const char *name)
+{
+    if (ns->cgroup.kind == BH_CGROUP_NONE)
+        return;
+    struct bh_ns_gone *to = BH_PUSH(ns->gone, ns->n_gone, ns->cap_gone);
+    *to = (struct bh_ns_gone){0};
+    (void)snprintf(to->name, sizeof(to->name), "%s", name);
+    submit_gone(ns);
+}
+
+void bh_ns_group_drop_box(struct bh_box *box)
+{
+    char name[BH_NS_GROUP_NAME];
+    if (box->group == 0)
+        return;
+    name_box(box, name);
+    bh_ns_group_drop(box->ns, name);
+    box->group = 0;
+}
+
+void bh_ns_groups_fini(struct ns *ns)
+{
+    if (ns->gone_again)
+        event_free(BH_TAKE(ns->gone_again));
+    bh_free(BH_TAKE(ns->gone));
+    bh_cgroup_end(&ns->cgroup);
+}
