@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bulkhead doctor: what this host can do, found out by doing it. */
 #include <stdio.h>
+#include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -10,35 +11,39 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/doctor.h"
 #include "workers/box/box.h"
+#include "workers/box/launcher_client.h"
+#include "workers/cgroup/cgroup.h"
+#include "workers/disk/quota.h"
 
-struct report {
-    struct bh_val *checks;
-    size_t missing; /* required ones */
-};
-
-static void add(struct report *r, const char *name, bool ok, bool required, const char *found, const char *effect,
-                const char *remedy)
+void bh_report_add(struct bh_report *r, const struct bh_check *check)
 {
     struct bh_val *v = bh_val_add(r->checks, bh_val_map());
-    bh_val_set_str(v, "name", name);
-    bh_val_set_bool(v, "ok", ok);
-    bh_val_set_bool(v, "required", required);
-    bh_val_set_str(v, "found", found);
-    bh_val_set_str(v, "effect", ok ? NULL : effect);
-    bh_val_set_str(v, "remedy", ok ? NULL : remedy);
-    r->missing += !ok && required;
+    bh_val_set_str(v, "name", check->name);
+    bh_val_set_bool(v, "ok", check->ok);
+    bh_val_set_bool(v, "required", check->required);
+    bh_val_set_str(v, "found", check->found);
+    bh_val_set_str(v, "effect", check->ok ? NULL : check->effect);
+    bh_val_set_str(v, "remedy", check->ok || (check->remedy && !*check->remedy) ? NULL : check->remedy);
+    r->missing += !check->ok && check->required;
+}
+
+static void add(struct bh_report *r, const char *name, bool ok, bool required, const char *found, const char *effect,
+                const char *remedy)
+{
+    bh_report_add(r, &(struct bh_check){name, ok, required, found, effect, remedy});
 }
 
 /* An error says itself what was found; the rest comes with the row. */
-static void add_error(struct report *r, const char *name, struct bh_err *err, const char *effect)
+static void add_error(struct bh_report *r, const char *name, struct bh_err *err, const char *effect)
 {
     const char *hint = bh_err_get_hint(err);
     add(r, name, false, true, bh_err_message(err), effect, hint);
     bh_err_free(err);
 }
 
-static void check_home(struct report *r, const struct bh_args *args, struct bh_home *home)
+static void check_home(struct bh_report *r, const struct bh_args *args, struct bh_home *home)
 {
     struct bh_err *err = NULL;
     if (bh_home_open(bh_args_get(args, "home"), true, home, &err) != 0) {
@@ -54,7 +59,7 @@ static void check_home(struct report *r, const struct bh_args *args, struct bh_h
         "free space, or choose another folder with --home");
 }
 
-static void check_store(struct report *r, const struct bh_home *home)
+static void check_store(struct bh_report *r, const struct bh_home *home)
 {
     struct bh_store *store = NULL;
     struct bh_err *err = NULL;
@@ -65,7 +70,30 @@ static void check_store(struct report *r, const struct bh_home *home)
     bh_store_close(store);
 }
 
-static void check_boxes(struct report *r, const struct bh_home *home)
+static void check_groups(struct bh_report *r, int sock)
+{
+    struct bh_msg_hello hello;
+    int fds[BH_MSG_MAX_FDS];
+    size_t n = 0;
+    struct bh_err *err = NULL;
+    if (bh_launcher_hello(sock, &hello, fds, &n, &err) != 0) {
+        add_error(r, "control groups", err, "limits of memory and processors cannot be kept");
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        bh_close(fds[i]);
+    struct bh_cgroup cg = {.kind = (enum bh_cgroup_kind)hello.cgroup_kind, .can = hello.cgroup_can};
+    char found[sizeof(cg.found) + 64];
+    memcpy(cg.found, hello.cgroup_found, sizeof(cg.found));
+    bh_cgroup_describe(&cg, found, sizeof(found));
+    bool all = (hello.cgroup_can & BH_CGROUP_LIMITS) == BH_CGROUP_LIMITS;
+    add(r, "control groups", all, false, found,
+        "pipelines that ask for limits which nothing here can keep (memory, cpus) are refused, and boxes run at the "
+        "lowest priority",
+        hello.cgroup_remedy);
+}
+
+static void check_boxes(struct bh_report *r, const struct bh_home *home)
 {
     int sock = -1;
     int64_t pid;
@@ -79,29 +107,52 @@ static void check_boxes(struct report *r, const struct bh_home *home)
         add_error(r, "boxes", err, "nothing can be isolated, so nothing runs");
     for (size_t i = 0; i < n; i++)
         add(r, probes[i].name, probes[i].ok, probes[i].required, probes[i].found, probes[i].effect, probes[i].remedy);
+    if (rc == 0)
+        check_groups(r, sock);
     bh_box_probes_free(probes, n);
     bh_close(sock);
 }
 
-static void check_user(struct report *r)
+static void check_quota(struct bh_report *r, const struct bh_home *home)
+{
+    bool works = bh_disk_quota_works(home->path);
+    add(r, "project quota", works, false, works ? "works" : "not to be had",
+        "limits of disk and inodes are kept by watching what boxes write, or by a root in memory where that is small",
+        "as root, on ext4: tune2fs -O project,quota -Q prjquota DEVICE and mount it with prjquota; on xfs: mount it "
+        "with "
+        "prjquota");
+}
+
+static void check_user(struct bh_report *r)
 {
     BH_CLEANUP_FREE char *found = bh_asprintf("uid %ld", (long)geteuid());
     add(r, "user", true, false, found, NULL, NULL);
 }
 
+/* Each line of it by itself: the profile in a remedy is to be copied. */
 static void print_more(const struct bh_val *check, const char *key)
 {
     const char *text = bh_val_bool_of(check, "ok") ? NULL : bh_val_str_of(check, key);
-    if (text && *text)
-        printf("         %s: %s\n", key, text);
+    if (!text || !*text)
+        return;
+    printf("         %s: ", key);
+    for (const char *line = text; line;) {
+        const char *end = strchr(line, '\n');
+        BH_CLEANUP_FREE char *one = bh_asprintf("%.*s", end ? (int)(end - line) : (int)strlen(line), line);
+        bh_cli_print_escaped(one);
+        putchar('\n');
+        line = end ? end + 1 : NULL;
+        if (line)
+            fputs("         ", stdout);
+    }
 }
 
-static void print_text(const struct report *r)
+static void print_text(const struct bh_report *r)
 {
     for (size_t i = 0; i < bh_val_len(r->checks); i++) {
         const struct bh_val *v = bh_val_at(r->checks, i);
         bool ok = bh_val_bool_of(v, "ok");
-        printf("%-8s %-32s ", ok ? "ok" : bh_val_bool_of(v, "required") ? "MISSING" : "note", bh_val_str_of(v, "name"));
+        printf("%-8s %-34s ", ok ? "ok" : bh_val_bool_of(v, "required") ? "MISSING" : "note", bh_val_str_of(v, "name"));
         bh_cli_print_escaped(bh_val_str_of(v, "found") ? bh_val_str_of(v, "found") : "");
         putchar('\n');
         print_more(v, "effect");
@@ -114,14 +165,20 @@ static void print_text(const struct report *r)
 static int doctor(const struct bh_args *args)
 {
     BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
-    struct report r = {.checks = bh_val_set(v, "checks", bh_val_list())};
+    struct bh_report r = {.checks = bh_val_set(v, "checks", bh_val_list())};
     struct bh_home home = {.dirfd = -1};
     check_user(&r);
+    bh_doctor_kernel(&r);
+    bh_doctor_process(&r);
     check_home(&r, args, &home);
-    if (home.path)
+    if (home.path) {
+        bh_doctor_file_system(&r, &home);
         check_boxes(&r, &home); /* before the store: the launcher comes before any database */
-    if (home.path)
+        check_quota(&r, &home);
         check_store(&r, &home);
+    }
+    bh_doctor_ids(&r);
+    bh_doctor_python(&r);
     bh_home_close(&home);
     bh_val_set_bool(v, "ok", r.missing == 0);
     if (bh_args_json(args))

@@ -165,4 +165,6 @@ struct bh_box_probe {
 };
 /* Needs a launcher. The caller frees each text and the array. */
 int bh_boxes_probe(int launcher_sock, struct bh_box_probe **ret, size_t *ret_n, struct bh_err **err) BH_MUST_CHECK;
+/* Adds to the error of a launcher that cannot make boxes what is missing first, and what to do about it. */
+void bh_boxes_explain(int launcher_sock, struct bh_err **err);
 void bh_box_probes_free(struct bh_box_probe *p, size_t n);

@@ -213,8 +213,11 @@ static int set_up(struct ns *ns, struct bh_err **err)
         return rc;
     bh_ns_limits_read(ns, &hello, fds, nfds);
     ns->launcher_pidfd = (int)syscall(SYS_pidfd_open, hello.pid, 0);
-    if (hello.mode == BH_IDS_NONE)
-        return bh_err_set(err, BH_E_HOST, hello.error, "this host cannot make boxes: cannot %s", hello.step);
+    if (hello.mode == BH_IDS_NONE) {
+        rc = bh_err_set(err, BH_E_HOST, hello.error, "this host cannot make boxes: cannot %s", hello.step);
+        bh_boxes_explain(ns->launcher, err);
+        return rc;
+    }
     ns->owner = (struct bh_box_owner){.mode = (enum bh_id_mode)hello.mode, .first_id = hello.first_id};
     rc = bh_skeleton_ensure(ns->home, &ns->owner, &ns->base_name, err);
     if (rc != 0)

@@ -62,6 +62,24 @@ int bh_boxes_probe(int sock, struct bh_box_probe **ret, size_t *ret_n, struct bh
     return parse(msg, len, ret, ret_n) == 0 ? 0 : bh_err_set(err, BH_E_PROTOCOL, 0, "the launcher speaks nonsense");
 }
 
+void bh_boxes_explain(int sock, struct bh_err **err)
+{
+    struct bh_box_probe *probes = NULL;
+    size_t n = 0;
+    BH_CLEANUP_ERR struct bh_err *lost = NULL;
+    if (bh_boxes_probe(sock, &probes, &n, &lost) != 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const struct bh_box_probe *p = &probes[i];
+        if (p->ok || !p->required || !p->remedy[0])
+            continue;
+        bh_err_detail(err, "%s: %s; %s", p->name, p->found, p->effect);
+        bh_err_hint(err, "%s", p->remedy);
+        break;
+    }
+    bh_box_probes_free(probes, n);
+}
+
 void bh_box_probes_free(struct bh_box_probe *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -96,6 +96,22 @@ static int prepare_spawn(struct spawn *s, int sock, int keep_fd)
     return rc;
 }
 
+/* The spawn needs what every program needs; a process as such, and /dev/null. */
+static int spawn_failed(const char *launcher, int why, struct bh_err **err)
+{
+    int rc = bh_err_set(err, BH_E_HOST, why, "cannot start '%s'", launcher);
+    if (why == EAGAIN || why == ENOMEM)
+        bh_err_hint(err, "raise the limit of processes (ulimit -u, pids.max of the control group) or free memory");
+    else if (access("/dev/null", R_OK | W_OK) < 0)
+        bh_err_hint(err, "there is no usable /dev/null: run bulkhead where a whole /dev is");
+    else if (why == EPERM || why == ENOSYS)
+        bh_err_hint(err, "a seccomp filter on this process forbids clone3: let it through, or answer it with ENOSYS as "
+                         "the profiles of current container runtimes do");
+    else if (why == EACCES)
+        bh_err_hint(err, "the programs must be executable, on a file system that is not mounted noexec");
+    return rc;
+}
+
 static int spawn_launcher(const char *home, int sock, int keep_fd, pid_t *ret_pid, struct bh_err **err)
 {
     struct spawn s;
@@ -114,7 +130,7 @@ static int spawn_launcher(const char *home, int sock, int keep_fd, pid_t *ret_pi
         rc = posix_spawn(ret_pid, launcher, &s.actions, &s.attr, argv, envp);
     (void)posix_spawn_file_actions_destroy(&s.actions);
     (void)posix_spawnattr_destroy(&s.attr);
-    return rc == 0 ? 0 : bh_err_set(err, BH_E_HOST, rc, "cannot start '%s'", launcher);
+    return rc == 0 ? 0 : spawn_failed(launcher, rc, err);
 }
 
 int bh_launcher_hello(int sock, struct bh_msg_hello *ret, int fds[static BH_MSG_MAX_FDS], size_t *ret_nfds,

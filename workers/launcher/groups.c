@@ -88,7 +88,7 @@ static int try_nproc(const struct bh_launcher *l)
 /* Once the ids are known. */
 void bh_groups_fall_back(struct bh_launcher *l)
 {
-    if (!(l->cgroup.can & BH_CGROUP_BIT(BH_CGROUP_PIDS)) && bh_ids_try(l, 0, try_nproc) == 0)
+    if (!(l->cgroup.can & BH_CGROUP_BIT(BH_CGROUP_PIDS)) && bh_ids_try(l, 0, try_nproc, NULL) == 0)
         l->box_flags |= BH_BOX_NPROC;
     if (!(l->cgroup.can & BH_CGROUP_BIT(BH_CGROUP_CPU)))
         l->box_flags |= BH_BOX_IDLE;

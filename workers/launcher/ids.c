@@ -93,6 +93,25 @@ static int enter_range(struct bh_launcher *l)
     return 0;
 }
 
+/* The usual agent has one for good; of others the last few are kept. */
+int bh_ids_agent_ns(struct bh_launcher *l, uint32_t uid)
+{
+    if (uid == BH_AGENT_UID || l->mode != BH_IDS_RANGE)
+        return l->agent_ns;
+    for (size_t i = 0; i < BH_AGENT_NS_MAX; i++) {
+        if (l->agents[i].uid == uid)
+            return l->agents[i].ns;
+    }
+    int ns = userns_with(0, l->first_id + uid, 1);
+    if (ns < 0)
+        return -1;
+    struct bh_agent_ns *kept = &l->agents[l->next_agent++ % BH_AGENT_NS_MAX];
+    if (kept->uid)
+        bh_close(kept->ns);
+    *kept = (struct bh_agent_ns){.uid = uid, .ns = ns};
+    return ns;
+}
+
 static int enter_own_user_namespace(uid_t uid, gid_t gid, struct bh_fail *fail)
 {
     char map[64];
@@ -134,7 +153,7 @@ static int run_try(const struct bh_launcher *l, int go, int (*fn)(const struct b
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (read(go, &c, 1) != 1)
         return ECANCELED;
-    if (l->mode != BH_IDS_NONE && (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
+    if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return errno;
     return fn(l) < 0 ? errno : 0;
 }
@@ -143,12 +162,22 @@ static int map_try(const struct bh_launcher *l, pid_t pid)
 {
     if (l->mode == BH_IDS_RANGE)
         return write_maps(pid, 0, l->first_id, BH_RANGE_COUNT, false);
-    return l->mode == BH_IDS_SINGLE ? write_maps(pid, 0, 0, 1, true) : 0;
+    if (l->mode == BH_IDS_SINGLE)
+        return write_maps(pid, 0, 0, 1, true);
+    /* Nothing works yet: what would be allowed to anybody. */
+    char map[64];
+    (void)snprintf(map, sizeof(map), "0 %u 1\n", (unsigned)geteuid());
+    if (write_proc(pid, "setgroups", "deny") < 0 || write_proc(pid, "uid_map", map) < 0)
+        return -1;
+    (void)snprintf(map, sizeof(map), "0 %u 1\n", (unsigned)getegid());
+    return write_proc(pid, "gid_map", map);
 }
 
-int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const struct bh_launcher *l))
+int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const struct bh_launcher *l),
+               const char **ret_call)
 {
     int go[2], status = 0;
+    const char *call = "clone3";
     if (pipe2(go, O_CLOEXEC) < 0)
         return errno;
     pid_t pid = clone_into(CLONE_NEWUSER | namespaces);
@@ -157,14 +186,18 @@ int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const
         _exit(run_try(l, go[0], fn));
     }
     int why = pid < 0 ? errno : 0;
-    if (pid > 0 && map_try(l, pid) < 0)
-        why = errno;
+    if (pid > 0) {
+        call = "mapping ids";
+        why = map_try(l, pid) < 0 ? errno : 0;
+    }
     bh_close(go[0]);
     if (pid > 0 && !why && write(go[1], "", 1) != 1)
         why = errno;
     bh_close(go[1]);
     if (pid > 0 && waitpid(pid, &status, 0) == pid && !why)
         why = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+    if (ret_call)
+        *ret_call = call;
     return why;
 }
 

@@ -21,6 +21,7 @@ struct bh_shell {
 
 #define BH_POOL_SHELLS 2 /* made ahead; more are made when they are asked for */
 #define BH_TREES_MAX 8
+#define BH_AGENT_NS_MAX 4
 #define BH_SUBMOUNTS_MAX 4
 
 /* A directory of the host that boxes see. */
@@ -33,6 +34,8 @@ struct bh_host_tree {
 };
 
 struct bh_launcher {
+    const char *program, *home_path; /* as we were started with */
+    bool in_tree;                    /* our root is the tree of tree.c */
     int worker, spawner, signals;
     int home; /* of the state directory, in our mount namespace */
     enum bh_id_mode mode;
@@ -40,6 +43,11 @@ struct bh_launcher {
     bool mask_proc;
     struct bh_fail fail;    /* why mode is NONE */
     int range_ns, agent_ns; /* user namespaces for idmapped mounts, -1: none */
+    struct bh_agent_ns {    /* of users of images, beside agent_ns */
+        uint32_t uid;       /* 0: none */
+        int ns;
+    } agents[BH_AGENT_NS_MAX];
+    size_t next_agent;
     bool no_idmap;          /* the file system of the state directory cannot do it */
     struct bh_host_tree trees[BH_TREES_MAX];
     size_t n_trees;
@@ -54,9 +62,12 @@ struct bh_launcher {
 
 /* ids.c: finds out how ids can be mapped, by doing it; enters namespaces of our own. */
 int bh_ids_enter(struct bh_launcher *l);
+/* Through which a mount shows what is ours as owned by that id of a box; -1: it cannot. Borrowed. */
+int bh_ids_agent_ns(struct bh_launcher *l, uint32_t uid);
 /* Clones a child into new namespaces (CLONE_NEW*, with NEWUSER) with its ids mapped as those of boxes, runs fn in it as
- * root of it and gives its errno (0: it went well). */
-int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const struct bh_launcher *l));
+ * root of it and gives its errno (0: it went well). *ret_call (may be NULL): what failed where it was not fn. */
+int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const struct bh_launcher *l),
+               const char **ret_call);
 
 /*
  * The same for a child that is not waited for: it runs fn as it is after the clone, with its ids mapped, and exits with
@@ -109,4 +120,8 @@ void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fd
 void bh_unpack_start(struct bh_launcher *l, const void *msg, size_t len, const int *fds, size_t nfds);
 
 /* probe.c */
+/* All that a box needs, in one go, 2 ms: so that what cannot be had is refused before a run begins. -1 and l->fail. On
+ * a new state directory overlays are tried as well. */
+int bh_probe_all(struct bh_launcher *l);
+/* One by one, for `doctor` and for the reader of an error; the answer is sent. */
 void bh_probe(struct bh_launcher *l);

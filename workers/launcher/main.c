@@ -56,6 +56,8 @@ static int set_up_boxes(struct bh_launcher *l, const char *home, int init_fd)
     l->filter = bh_filter_make(&l->fail);
     if (l->filter < 0 || bh_ids_enter(l) < 0 || bh_tree_enter(l, home) < 0)
         return -1;
+    if (bh_probe_all(l) < 0)
+        return -1;
     bh_groups_fall_back(l);
     (void)prctl(PR_SET_DUMPABLE, 0); /* not earlier: our own maps had to be written */
     return bh_pool_start(l, init_fd);
@@ -131,7 +133,7 @@ static void serve(struct bh_launcher *l)
 
 int main(int argc, char **argv)
 {
-    struct bh_launcher l = {.worker = WORKER, .spawner = -1, .home = -1, .filter = -1};
+    struct bh_launcher l = {.program = argv[0], .worker = WORKER, .spawner = -1, .home = -1, .filter = -1};
     struct stat st;
     if (argc < 4 || argc > 5 || fstat(WORKER, &st) < 0 || !S_ISSOCK(st.st_mode)) {
         fputs("bulkhead-launcher: started by bulkhead only\n", stderr);
@@ -140,6 +142,7 @@ int main(int argc, char **argv)
     be_mortal(argv[3]);
     set_up_process();
     bh_groups_start(&l, argc == 5);
+    l.home_path = argv[1];
     l.home = open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC);
     int init_fd = open(argv[2], O_RDONLY | O_CLOEXEC);
     sigset_t child;

@@ -325,6 +325,7 @@ int bh_tree_enter(struct bh_launcher *l, const char *path)
     if (rc < 0)
         return -1;
     bh_close(l->home);
+    l->in_tree = true;
     l->home = open("/home", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return l->home < 0 ? bh_fail(&l->fail, errno, "open the state directory") : 0;
 }
