@@ -35,6 +35,15 @@ foreach(mode root user userns)
                  ARGS ${mode} $<TARGET_FILE:test_boxes_disk> LABEL limits TIMEOUT 120)
 endforeach()
 
+add_executable(test_boxes_reserve boxes/reserve_test.c)
+set_target_properties(test_boxes_reserve PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(test_boxes_reserve PRIVATE bh_box_kit bh_test_support PkgConfig::cmocka bh_flags)
+add_dependencies(test_boxes_reserve bulkhead-launcher bulkhead-init)
+foreach(mode root userns)
+  bh_script_test(limits.reserve.${mode} SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/boxes/in_mode.sh
+                 ARGS ${mode} $<TARGET_FILE:test_boxes_reserve> LABEL limits TIMEOUT 120)
+endforeach()
+
 foreach(mode root-submounts user-submounts userns-root)
   bh_script_test(boxes.isolation.${mode} SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/boxes/in_mode.sh
                  ARGS ${mode} $<TARGET_FILE:test_boxes_isolation> LABEL integration TIMEOUT 120)

@@ -339,7 +339,9 @@ static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_e
         return bh_err_set(err, bh_err_code(ns->broken), 0, "%s", bh_err_message(ns->broken));
     if (!below_home(ns, spec->run_dir))
         return bh_err_set(err, BH_E_INTERNAL, 0, "the run's folder '%s' is not below '%s'", spec->run_dir, ns->home);
-    int rc = read_layers(box, spec, err);
+    int rc = bh_ns_disk_room(ns, err);
+    if (rc == 0)
+        rc = read_layers(box, spec, err);
     if (rc == 0)
         rc = bh_rack_take(rack_of(ns, spec->run_dir, spec->writable_usr), spec->key, err);
     if (rc != 0)

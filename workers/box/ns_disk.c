@@ -61,12 +61,14 @@ static const struct bh_disk_events events = {on_pause, on_full, on_out_of_memory
 
 /* --- a box from its making to its end --- */
 
+int bh_ns_disk_room(const struct ns *ns, struct bh_err **err)
+{
+    return bh_disk_watch_room(ns->disk, err);
+}
+
 int bh_ns_disk_prepare(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)
 {
     struct bh_disk_limits limits;
-    int rc = bh_disk_watch_room(box->ns->disk, err);
-    if (rc != 0)
-        return rc;
     box->limits = spec->limits;
     box->disk_by = BH_BY_NOTHING;
     limits = limits_of(box);

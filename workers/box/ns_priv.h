@@ -147,6 +147,7 @@ void bh_ns_box_end(struct bh_box *box, enum box_ending ending, bh_box_done_fn fn
 void bh_ns_box_finish_now(struct bh_box *box);
 
 /* ns_disk.c */
+int bh_ns_disk_room(const struct ns *ns, struct bh_err **err); /* for another box */
 /* Its folder is there, nobody else knows of it yet. */
 int bh_ns_disk_prepare(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err);
 void bh_ns_disk_start(struct bh_box *box); /* it is alive */

@@ -97,6 +97,7 @@ static void stop_the_largest(struct bh_disk_watch *w, const struct bh_disk_space
     struct bh_disk_holder *holders = NULL;
     size_t n = 0, cap = 0;
     char left[BH_UNIT_TEXT], held[BH_UNIT_TEXT], note[200];
+    bool bytes = space->free < bh_disk_reserve(space);
     BH_LIST_FOREACH (it, tmp, &w->boxes) {
         const struct bh_disk_box *b = BOX(it);
         *BH_PUSH(holders, n, cap) = (struct bh_disk_holder){.usage = b->pace.usage, .limits = b->limits};
@@ -106,9 +107,15 @@ static void stop_the_largest(struct bh_disk_watch *w, const struct bh_disk_space
     BH_LIST_FOREACH (it, tmp, &w->boxes) {
         if (found-- != 0)
             continue;
-        (void)snprintf(note, sizeof(note),
-                       "the host's disk is nearly full (%s are free), and of all boxes this one held most (%s)",
-                       bh_format_size(space->free, left), bh_format_size(BOX(it)->pace.usage.bytes, held));
+        if (bytes)
+            (void)snprintf(note, sizeof(note),
+                           "the host's disk is nearly full (%s are free), and of all boxes this one held most (%s)",
+                           bh_format_size(space->free, left), bh_format_size(BOX(it)->pace.usage.bytes, held));
+        else
+            (void)snprintf(
+                note, sizeof(note),
+                "the host's disk has hardly an inode left (%lld), and of all boxes this one held most (%lld)",
+                (long long)space->free_inodes, (long long)BOX(it)->pace.usage.inodes);
         bh_disk_box_stop(BOX(it), note);
         break;
     }
@@ -117,13 +124,15 @@ static void stop_the_largest(struct bh_disk_watch *w, const struct bh_disk_space
 
 static void guard_reserve(struct bh_disk_watch *w, const struct bh_disk_space *space)
 {
-    char left[BH_UNIT_TEXT];
+    char left[BH_UNIT_TEXT], inodes[32];
     if (!bh_disk_is_low(space)) {
         w->reserve = PLENTY;
         return;
     }
-    if (w->reserve == PLENTY)
-        bh_log(BH_LOG_WARN, "disk.low", "free", bh_format_size(space->free, left), NULL);
+    if (w->reserve == PLENTY) {
+        (void)snprintf(inodes, sizeof(inodes), "%lld", (long long)space->free_inodes);
+        bh_log(BH_LOG_WARN, "disk.low", "free", bh_format_size(space->free, left), "inodes", inodes, NULL);
+    }
     if (w->reserve == PLENTY || (w->reserve == JUDGED && bh_disk_is_worse(space, &w->mark))) {
         judge_from_now(w);
         return; /* those that must be looked at are so below */
