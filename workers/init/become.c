@@ -167,7 +167,7 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
         return bh_fail(fail, errno, "limit the size of files");
     if (take_ids(in, plan, fail) < 0 || bh_limits_after_ids(in, plan, fail) < 0 || drop_capabilities(in, fail) < 0)
         return -1;
-    if (bh_landlock_enter(in->shared, fail) < 0)
+    if (bh_landlock_enter(in->shared, fail) < 0 || bh_limits_of_files(in, plan, fail) < 0)
         return -1;
     umask(022);
     if (chdir(plan->cwd) < 0)

@@ -31,12 +31,12 @@ struct bh_init_setup {
 
 struct bh_init {
     const struct bh_init_setup *setup;
-    int control;    /* to the worker */
-    int box;        /* O_PATH descriptor of BH_AT_BOX */
-    bool shared;    /* execs have a pid namespace of their own */
-    bool readonly;  /* since a barrier */
+    int control;                   /* to the worker */
+    int box;                       /* O_PATH descriptor of BH_AT_BOX */
+    bool shared;                   /* execs have a pid namespace of their own */
+    bool readonly;                 /* since a barrier */
     uint32_t agent_uid, agent_gid; /* as agents see them */
-    uint32_t flags; /* BH_BOX_* */
+    uint32_t flags;                /* BH_BOX_* */
     uint32_t number;
     struct bh_msg_limits limits; /* of the box */
     int memory;                  /* on the root in memory, -1: it is on disk */
@@ -114,6 +114,8 @@ BH_NORETURN void bh_group_main(const struct bh_init *in, const struct bh_exec_pl
 /* limits.c: what a command is held to by itself, before and after it has its ids. */
 int bh_limits_before_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail);
 int bh_limits_after_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail);
+/* When nothing is opened any more: the descriptors of init, of which there may be many, lie in the way until exec. */
+int bh_limits_of_files(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail);
 /* The caller and its children run on fewer processors, where that was asked for: so that `nproc` agrees. */
 int bh_limits_narrow_cpus(const struct bh_msg_limits *limits, uint32_t number, struct bh_fail *fail);
 

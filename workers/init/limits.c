@@ -97,26 +97,11 @@ static int limit_processes(rlim_t n, struct bh_fail *fail)
     return setrlimit(RLIMIT_NPROC, &(struct rlimit){n, n}) < 0 ? bh_fail(fail, errno, "limit processes") : 0;
 }
 
-static int limit_files(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail)
-{
-    struct rlimit now;
-    int64_t said = plan->limits.nofile > 0 ? plan->limits.nofile : in->limits.nofile;
-    rlim_t n = said > 0 ? (rlim_t)said : NOFILE_USUAL;
-    if (getrlimit(RLIMIT_NOFILE, &now) < 0)
-        return bh_fail(fail, errno, "read the limit of open files");
-    if (now.rlim_max < n && said > NOFILE_USUAL)
-        return bh_fail(fail, EPERM, "open %lld files: the hard limit here is %lld", (long long)said,
-                       (long long)now.rlim_max);
-    if (now.rlim_max < n)
-        n = now.rlim_max;
-    return setrlimit(RLIMIT_NOFILE, &(struct rlimit){n, n}) < 0 ? bh_fail(fail, errno, "limit open files") : 0;
-}
-
 int bh_limits_before_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail)
 {
     const struct sched_param none = {0};
     offer_to_the_oom_killer(in->setup);
-    if (limit_files(in, plan, fail) < 0 || bh_limits_narrow_cpus(&plan->limits, in->number, fail) < 0)
+    if (bh_limits_narrow_cpus(&plan->limits, in->number, fail) < 0)
         return -1;
     if (in->flags & BH_BOX_IDLE && sched_setscheduler(0, SCHED_IDLE, &none) < 0)
         return bh_fail(fail, errno, "be idle");
@@ -141,4 +126,21 @@ int bh_limits_after_ids(const struct bh_init *in, const struct bh_exec_plan *pla
     if (!single && plan->flags & BH_EXEC_ROOT)
         n++;
     return n > 0 ? limit_processes((rlim_t)n, fail) : 0;
+}
+
+/* --- last --- */
+
+int bh_limits_of_files(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail)
+{
+    struct rlimit now;
+    int64_t said = plan->limits.nofile > 0 ? plan->limits.nofile : in->limits.nofile;
+    rlim_t n = said > 0 ? (rlim_t)said : NOFILE_USUAL;
+    if (getrlimit(RLIMIT_NOFILE, &now) < 0)
+        return bh_fail(fail, errno, "read the limit of open files");
+    if (now.rlim_max < n && said > NOFILE_USUAL)
+        return bh_fail(fail, EPERM, "open %lld files: the hard limit here is %lld", (long long)said,
+                       (long long)now.rlim_max);
+    if (now.rlim_max < n)
+        n = now.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &(struct rlimit){n, n}) < 0 ? bh_fail(fail, errno, "limit open files") : 0;
 }
