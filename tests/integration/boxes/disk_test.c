@@ -76,7 +76,7 @@ static void zeros_over_the_limit(void **state)
     (void)state;
     T_INT(kit_create(&kit, &b, &how), 0);
     T_INT(held_by(&b, BH_LIMIT_DISK), BH_BY_WATCHDOG);
-    T_INT(held_by(&b, BH_LIMIT_INODES), BH_BY_NOTHING);
+    T_INT(held_by(&b, BH_LIMIT_INODES), BH_BY_WATCHDOG); /* of what nobody has said there is a usual limit */
     /* Many files, each far below the limit: only the watch can stop them. It writes no further than a while. */
     kit_sh(&b, &e, "i=0; while [ $i -lt 4000 ]; do head -c 1M /dev/zero > f$i || exit 9; i=$((i + 1)); done");
     was_stopped(&e, "its limit is 32.0 MiB");
@@ -315,7 +315,6 @@ static void nothing_is_known_of_no_run(void **state)
     struct kit_exec e;
     (void)state;
     T_INT(kit_create(&kit, &b, NULL), 0);
-    T_INT(held_by(&b, BH_LIMIT_DISK), BH_BY_NOTHING);
     T_INT(bytes_of(&b), -1);
     kit_sh(&b, &e, "head -c 1M /dev/zero > f");
     kit_exec_fini(&e);

@@ -168,10 +168,11 @@ static void full(void **state)
     struct kit_box b;
     BH_CLEANUP_FREE char *name = bh_path_join(disk, "others");
     BH_CLEANUP_FREE char *bytes = bh_alloc((size_t)MIB);
-    BH_CLEANUP_FD int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     (void)state;
     while (write(fd, bytes, (size_t)MIB) > 0)
         ;
+    bh_close(fd);
     T_INT(kit_create(&kit, &b, NULL), -BH_E_DISK_FULL);
     T_TRUE(strstr(b.message, "is nearly full") != NULL);
     kit_forget(&b);
