@@ -3,6 +3,7 @@
 #include "topologies/limits.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 
 #include "base/err.h"
@@ -50,5 +51,9 @@ int bh_limits_fit(const struct bh_limits *l, int64_t host_memory, int host_cpus,
         return too_much(err, BH_LIMIT_MEMORY, l->of[BH_LIMIT_MEMORY], host_memory >> 20 << 20);
     if (asked(l, BH_LIMIT_CPUS) && l->of[BH_LIMIT_CPUS] > (int64_t)host_cpus * 1000)
         return too_much(err, BH_LIMIT_CPUS, l->of[BH_LIMIT_CPUS], (int64_t)host_cpus * 1000);
+    struct rlimit files;
+    bool known = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max <= INT64_MAX;
+    if (known && asked(l, BH_LIMIT_NOFILE) && l->of[BH_LIMIT_NOFILE] > (int64_t)files.rlim_max)
+        return too_much(err, BH_LIMIT_NOFILE, l->of[BH_LIMIT_NOFILE], (int64_t)files.rlim_max);
     return 0;
 }

@@ -169,6 +169,24 @@ static void more_than_the_host_has(void **state)
     }
 }
 
+static void more_open_files_than_the_hard_limit(void **state)
+{
+    struct rlimit old;
+    (void)state;
+    can = ~0u;
+    T_INT(getrlimit(RLIMIT_NOFILE, &old), 0);
+    const struct rlimit few = {.rlim_cur = 256, .rlim_max = 256};
+    T_INT(setrlimit(RLIMIT_NOFILE, &few), 0); /* for good: this test is the last */
+    struct outcome o = check("agents: [{name: a, run: x, topology: per-agent, limits: {nofile: 257}}]\n", true, &ops);
+    T_INT(o.rc, -BH_E_HOST);
+    T_STR(bh_err_message(o.errors.items[0]),
+          "agent 'a': the limit 'nofile: 257' is more than the 256 that this host has");
+    outcome_fini(&o);
+    o = check("agents: [{name: a, run: x, topology: per-agent, limits: {nofile: 256}}]\n", false, &ops);
+    T_INT(o.rc, 0);
+    outcome_fini(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
