@@ -319,6 +319,20 @@ int bh_home_own_run(const struct bh_home *home, const char *run, int64_t wait_ns
     }
 }
 
+int bh_home_hold_run(const struct bh_home *home, const char *run, int *ret_fd)
+{
+    BH_CLEANUP_FREE char *owner = bh_asprintf("runs/%s/owner", run);
+    BH_CLEANUP_FD int fd = bh_open_beneath(home->dirfd, owner, O_RDONLY, 0);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == EINVAL ? 0 : -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return errno == EWOULDBLOCK ? 0 : -1;
+    if (!still_named(fd))
+        return 0;
+    *ret_fd = BH_TAKE_FD(fd);
+    return 1;
+}
+
 bool bh_home_run_is_owned(const struct bh_home *home, const char *run)
 {
     BH_CLEANUP_FREE char *owner = bh_asprintf("runs/%s/owner", run);

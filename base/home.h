@@ -44,5 +44,11 @@ char *bh_home_run_path(const struct bh_home *home, const char *run,
  */
 int bh_home_own_run(const struct bh_home *home, const char *run, int64_t wait_ns, int *ret_fd,
                     struct bh_err **err) BH_MUST_CHECK;
+/*
+ * The lock of a run that nobody owns, for whoever clears up in it: 1 with a descriptor; 0 where somebody owns it or
+ * there is no such run; -1 with errno. Neither blocks nor writes anything; who would own the run meanwhile waits as for
+ * a dying owner.
+ */
+int bh_home_hold_run(const struct bh_home *home, const char *run, int *ret_fd);
 /* Whether some live process owns it now. Does not block. */
 bool bh_home_run_is_owned(const struct bh_home *home, const char *run);

@@ -190,7 +190,7 @@ static int take(struct session *s, struct bh_err **err)
     if (rc == 0)
         rc = make_folders(s, err);
     if (rc == 0)
-        bh_sweep_orphans(home);
+        bh_sweep_at_start(home);
     return rc;
 }
 
@@ -476,25 +476,11 @@ static int check_same_document(const struct session *s, struct bh_err **err)
     return rc;
 }
 
-/* Of a run that succeeded the layers may be gone already. */
-static bool has_layer(const struct session *s, const char *layer)
-{
-    BH_CLEANUP_FREE char *rel = bh_path_join("layers", layer);
-    BH_CLEANUP_FREE char *path = bh_home_run_path(s->options->home, s->id.s, rel);
-    return access(path, F_OK) == 0;
-}
-
 static int reclaim(const struct session *s, struct bh_err **err)
 {
-    const struct bh_plan *plan = bh_live_run_plan(s->run);
+    size_t n;
     BH_CLEANUP_FREE char *dir = bh_home_run_path(s->options->home, s->id.s, NULL);
-    BH_CLEANUP_FREE const char **layers = bh_calloc(plan->n_boxes + 1, sizeof(*layers));
-    size_t n = 0;
-    for (size_t i = 0; i < plan->n_boxes; i++) {
-        const struct bh_box_state *box = bh_engine_box(bh_live_run_engine(s->run), i);
-        if (box->layer.s[0] && has_layer(s, box->layer.s))
-            layers[n++] = box->layer.s;
-    }
+    BH_CLEANUP_FREE const char **layers = bh_sweep_layers_in_use(s->options->home, s->run, &n);
     return bh_boxes_reclaim(dir, layers, n, err);
 }
 

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/text.h"
+#include "workers/cgroup/cgroup.h"
 
 void bh_sweep_ended_run(const struct bh_home *home, const char *run, bool succeeded)
 {
@@ -51,7 +54,7 @@ static bool is_orphan(int runs, const char *name)
            bh_wall_now().us - (int64_t)st.st_mtime * 1000000 > ORPHAN_AGE_US;
 }
 
-void bh_sweep_orphans(const struct bh_home *home)
+void bh_sweep_orphans(const struct bh_home *home, const struct bh_reclaim *how)
 {
     BH_CLEANUP_FREE char *path = bh_home_path(home, "runs");
     DIR *dir = opendir(path);
@@ -59,8 +62,53 @@ void bh_sweep_orphans(const struct bh_home *home)
         return;
     for (struct dirent *e; (e = readdir(dir)) != NULL;) {
         BH_CLEANUP_FD int lock = -1;
-        if (is_orphan(dirfd(dir), e->d_name) && bh_home_own_run(home, e->d_name, 0, &lock, NULL) == 0)
-            (void)bh_rmtree_at(dirfd(dir), e->d_name);
+        if (!is_orphan(dirfd(dir), e->d_name))
+            continue;
+        bool free_to_take = how->dry_run ? !bh_home_run_is_owned(home, e->d_name)
+                                         : bh_home_own_run(home, e->d_name, 0, &lock, NULL) == 0;
+        if (free_to_take)
+            (void)bh_reclaim_one(how, "run", "runs", dirfd(dir), e->d_name);
     }
-    closedir(dir);
+    (void)closedir(dir);
+}
+
+/* Who makes one locks it first, and looks whether it still has a name then. */
+void bh_sweep_half_bases(const struct bh_home *home, const struct bh_reclaim *how)
+{
+    BH_CLEANUP_FREE char *path = bh_home_path(home, "bases");
+    DIR *dir = opendir(path);
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        if (!bh_starts_with(e->d_name, BH_TEMPORARY_PREFIX))
+            continue;
+        BH_CLEANUP_FD int lock = openat(dirfd(dir), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0)
+            (void)bh_reclaim_one(how, "base", "bases", dirfd(dir), e->d_name);
+    }
+    (void)closedir(dir);
+}
+
+void bh_sweep_at_start(const struct bh_home *home)
+{
+    const struct bh_reclaim how = {0};
+    bh_sweep_orphans(home, &how);
+    bh_sweep_half_bases(home, &how);
+    (void)bh_cgroup_reclaim(NULL);
+}
+
+/* Of a run that succeeded the layers may be gone already. */
+const char **bh_sweep_layers_in_use(const struct bh_home *home, const struct bh_live_run *run, size_t *ret_n)
+{
+    size_t n_boxes = bh_live_run_plan(run)->n_boxes, n = 0;
+    const char **names = bh_calloc(n_boxes + 1, sizeof(*names));
+    for (size_t i = 0; i < n_boxes; i++) {
+        const char *name = bh_engine_box(bh_live_run_engine(run), i)->layer.s;
+        BH_CLEANUP_FREE char *rel = bh_path_join("layers", name);
+        BH_CLEANUP_FREE char *path = bh_home_run_path(home, bh_live_run_id(run), rel);
+        if (name[0] && access(path, F_OK) == 0)
+            names[n++] = name;
+    }
+    *ret_n = n;
+    return names;
 }

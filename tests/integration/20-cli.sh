@@ -178,7 +178,7 @@ has 'suggests the nearest' "$errs" topic
 expect 2 'a file that is not there' bulkhead lint nothing.yaml
 expect 2 'an error as JSON' bulkhead show nope -o json
 for key in code message detail hint file line column path; do has "an error has '$key'" "$out" "\"$key\""; done
-for verb in init lint plan run ps show explain logs artifacts get provenance doctor version completion; do
+for verb in init lint plan run ps show explain logs artifacts get provenance gc doctor version completion; do
   expect 0 "$verb --help" bulkhead "$verb" --help
   has 'with an example' "$out" 'example:'
 done

@@ -117,3 +117,10 @@ void bh_cgroup_end(struct bh_cgroup *cg);
  * were removed; *ret_left (may be NULL) counts those that could not be.
  */
 size_t bh_cgroup_reclaim(size_t *ret_left);
+/* The same, told group by group; dry_run: nothing is touched, and what is counted is what would be removed. */
+struct bh_cgroup_reclaim_how {
+    bool dry_run;
+    void (*found)(void *arg, const char *path, int error); /* error: errno of why it is still there, or 0 */
+    void *arg;
+};
+size_t bh_cgroup_reclaim_how(const struct bh_cgroup_reclaim_how *how, size_t *ret_left);

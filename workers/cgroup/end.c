@@ -171,17 +171,21 @@ int bh_cgroup_attach(struct bh_cgroup *cg, const int *tops, size_t n)
 
 struct counts {
     size_t removed, left;
+    const struct bh_cgroup_reclaim_how *how;
 };
 
-static void reclaim_owner(int top, const char *name, struct counts *c)
+static void reclaim_owner(int top, const char *place, const char *name, struct counts *c)
 {
+    char path[4096];
     BH_CLEANUP_FD int fd = bh_cgroup_open_dir(top, name);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
         return; /* not ours, or its launcher lives */
-    if (bh_cgroup_clear(top, name, BH_CGROUP_WAIT_MS) == 0)
-        c->removed++;
-    else
-        c->left++;
+    int why = !c->how->dry_run && bh_cgroup_clear(top, name, BH_CGROUP_WAIT_MS) < 0 ? errno : 0;
+    c->removed += why == 0;
+    c->left += why != 0;
+    int n = snprintf(path, sizeof(path), "%s/%s", place, name);
+    if (c->how->found && n > 0 && (size_t)n < sizeof(path))
+        c->how->found(c->how->arg, path, why);
 }
 
 static void reclaim_in(const char *place, struct counts *c)
@@ -199,10 +203,11 @@ static void reclaim_in(const char *place, struct counts *c)
     }
     for (struct dirent *e; (e = readdir(dir));) {
         if (e->d_type == DT_DIR && bh_starts_with(e->d_name, BH_CGROUP_OWNER))
-            reclaim_owner(top, e->d_name, c);
+            reclaim_owner(top, path, e->d_name, c);
     }
     (void)closedir(dir);
-    remove_empty_top(top);
+    if (!c->how->dry_run)
+        remove_empty_top(top);
 }
 
 static void reclaim_place(const struct bh_cgroup_place *p, struct counts *c)
@@ -218,8 +223,14 @@ static void reclaim_place(const struct bh_cgroup_place *p, struct counts *c)
 
 size_t bh_cgroup_reclaim(size_t *ret_left)
 {
+    static const struct bh_cgroup_reclaim_how silent = {0};
+    return bh_cgroup_reclaim_how(&silent, ret_left);
+}
+
+size_t bh_cgroup_reclaim_how(const struct bh_cgroup_reclaim_how *how, size_t *ret_left)
+{
     struct bh_cgroup_places places;
-    struct counts c = {0};
+    struct counts c = {.how = how};
     if (bh_cgroup_places_read(&places) == 0) {
         reclaim_place(&places.v2, &c);
         for (size_t i = BH_CGROUP_PARTS; i-- > 0;) /* the freezer first, as above */

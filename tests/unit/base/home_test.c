@@ -364,6 +364,29 @@ static void test_owning_a_run(void **state)
     bh_home_close(&home);
 }
 
+static void test_holding_a_run_that_nobody_owns(void **state)
+{
+    (void)state;
+    struct bh_home home = open_home();
+    BH_CLEANUP_FREE char *owner = bh_home_run_path(&home, RUN, "owner");
+    int fd = -1, held = -1, second = -1;
+    T_INT(bh_home_hold_run(&home, RUN, &held), 0); /* there is none, and none is made */
+    T_INT(access(owner, F_OK), -1);
+    T_OK(bh_home_own_run(&home, RUN, 0, &fd, &err));
+    T_INT(bh_home_hold_run(&home, RUN, &held), 0);
+    T_INT(held, -1);
+    close(fd);
+    T_INT(bh_home_hold_run(&home, RUN, &held), 1);
+    T_TRUE(fcntl(held, F_GETFD) & FD_CLOEXEC);
+    T_INT(bh_home_hold_run(&home, RUN, &second), 0);
+    T_TRUE(bh_home_run_is_owned(&home, RUN));
+    close(held);
+    T_OK(bh_home_own_run(&home, RUN, 0, &fd, &err));
+    close(fd);
+    T_INT(bh_home_hold_run(&home, "..", &held), 0);
+    bh_home_close(&home);
+}
+
 static void test_own_start_time_is_that_of_proc(void **state)
 {
     (void)state;
@@ -515,6 +538,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_full_disk, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_paths, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_owning_a_run, open_top, close_top),
+        cmocka_unit_test_setup_teardown(test_holding_a_run_that_nobody_owns, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_own_start_time_is_that_of_proc, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_bad_run_ids, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_waits_for_what_a_dead_owner_left, open_top, close_top),

@@ -2,6 +2,7 @@
 #include "tests/support/t.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "scheduler/gc.h"
 #include "scheduler/sweep.h"
 
 struct fixture {
@@ -55,6 +57,12 @@ static bool is_there(const struct fixture *f, struct bh_run_id id, const char *r
     return access(path, F_OK) == 0;
 }
 
+static void count(void *arg, const struct bh_reclaimed *what)
+{
+    (void)what;
+    ++*(unsigned *)arg;
+}
+
 static void orphans_go_and_nothing_else(void **state)
 {
     struct fixture *f = *state;
@@ -70,7 +78,12 @@ static void orphans_go_and_nothing_else(void **state)
     int gone = -1;
     T_OK(bh_home_own_run(&f->home, dead.s, 0, &gone, &err));
     close(gone); /* its process died young */
-    bh_sweep_orphans(&f->home);
+    unsigned n = 0;
+    const struct bh_reclaim look = {.dry_run = true, .found = count, .arg = &n}, sweep = {0};
+    bh_sweep_orphans(&f->home, &look);
+    T_INT(n, 2);
+    T_TRUE(is_there(f, dead, "tmp") && is_there(f, orphan, "tmp"));
+    bh_sweep_orphans(&f->home, &sweep);
     T_TRUE(!is_there(f, dead, NULL));
     T_TRUE(!is_there(f, orphan, NULL));
     T_TRUE(is_there(f, young, "tmp"));
@@ -98,10 +111,56 @@ static void an_ended_run_keeps_what_is_asked_for(void **state)
     T_TRUE(is_there(f, failed, "layers/crew-1/root") && !is_there(f, failed, "boxes"));
 }
 
+static void half_bases_go_unless_somebody_makes_them(void **state)
+{
+    struct fixture *f = *state;
+    BH_CLEANUP_FREE char *dead = bh_home_path(&f->home, "bases/" BH_TEMPORARY_PREFIX "dead/etc");
+    BH_CLEANUP_FREE char *made = bh_home_path(&f->home, "bases/" BH_TEMPORARY_PREFIX "made");
+    BH_CLEANUP_FREE char *whole = bh_home_path(&f->home, "bases/host-1/etc");
+    BH_CLEANUP_FREE char *dead_top = bh_path_dirname(dead);
+    unsigned n = 0;
+    const struct bh_reclaim how = {.found = count, .arg = &n};
+    T_OK(bh_mkdir_p(dead, 0700, &err));
+    T_OK(bh_mkdir_p(made, 0700, &err));
+    T_OK(bh_mkdir_p(whole, 0700, &err));
+    BH_CLEANUP_FD int lock = open(made, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    T_INT(flock(lock, LOCK_EX | LOCK_NB), 0);
+    bh_sweep_half_bases(&f->home, &how);
+    T_INT(n, 1);
+    T_TRUE(access(dead_top, F_OK) < 0 && access(made, F_OK) == 0 && access(whole, F_OK) == 0);
+    bh_close(BH_TAKE_FD(lock));
+    bh_sweep_at_start(&f->home);
+    T_TRUE(access(made, F_OK) < 0 && access(whole, F_OK) == 0);
+}
+
+/* A state directory that no store was ever made in. */
+static void collects_without_a_store(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_run_id orphan = make_run(f, false, 3600), recorded = make_run(f, true, 3600);
+    BH_CLEANUP_FREE char *old = bh_home_path(&f->home, BH_TEMPORARY_PREFIX "old");
+    BH_CLEANUP_FREE char *young = bh_home_path(&f->home, BH_TEMPORARY_PREFIX "young");
+    const struct timespec hour[2] = {{.tv_sec = time(NULL) - 3600}, {.tv_sec = time(NULL) - 3600}};
+    struct bh_errlist errors = {0};
+    struct bh_gc_result result;
+    unsigned n = 0;
+    const struct bh_reclaim how = {.found = count, .arg = &n};
+    T_OK(bh_write_file_atomic(old, "x", 1, 0600, &err));
+    T_OK(bh_write_file_atomic(young, "x", 1, 0600, &err));
+    T_INT(utimensat(AT_FDCWD, old, hour, 0), 0);
+    bh_gc(&f->home, &how, &result, &errors);
+    T_TRUE(!is_there(f, orphan, NULL) && is_there(f, recorded, "tmp"));
+    T_TRUE(access(old, F_OK) < 0 && access(young, F_OK) == 0);
+    T_TRUE(n >= 2);
+    bh_errlist_fini(&errors);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(orphans_go_and_nothing_else, setup, teardown),
+        cmocka_unit_test_setup_teardown(half_bases_go_unless_somebody_makes_them, setup, teardown),
+        cmocka_unit_test_setup_teardown(collects_without_a_store, setup, teardown),
         cmocka_unit_test_setup_teardown(an_ended_run_keeps_what_is_asked_for, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

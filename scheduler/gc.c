@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/gc.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "scheduler/dispatch/live_run.h"
+#include "scheduler/store/store.h"
+#include "scheduler/sweep.h"
+#include "workers/cgroup/cgroup.h"
+
+/* A file of that prefix is in the hands of its writer for milliseconds. */
+#define TEMPORARY_AGE_US (INT64_C(60) * 1000000)
+
+struct gc {
+    const struct bh_home *home;
+    const struct bh_reclaim *how;
+    struct bh_gc_result *ret;
+    struct bh_errlist *errors;
+    struct bh_store *store; /* NULL: there is none, or none that can be read */
+    const char *run;        /* in whose folder we are */
+};
+
+static void add_error(const struct gc *g, struct bh_err *err)
+{
+    if (err)
+        bh_errlist_add(g->errors, err);
+}
+
+/* --- runs --- */
+
+/* Below a run's folder: the path is told from the home. */
+static void found_in_run(void *arg, const struct bh_reclaimed *what)
+{
+    const struct gc *g = arg;
+    BH_CLEANUP_FREE char *path = bh_asprintf("runs/%s/%s", g->run, what->path);
+    struct bh_reclaimed whole = *what;
+    whole.path = path;
+    if (g->how->found)
+        g->how->found(g->how->arg, &whole);
+}
+
+static bool has_layers(const struct gc *g)
+{
+    BH_CLEANUP_FREE char *path = bh_home_run_path(g->home, g->run, "layers");
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_nlink > 2;
+}
+
+/* A run that succeeded needs its layers for kept boxes alone, whatever of them; any other may be resumed. */
+static int clear_run(struct gc *g, bool succeeded, struct bh_err **err)
+{
+    const struct bh_reclaim how = {.dry_run = g->how->dry_run, .found = found_in_run, .arg = g};
+    BH_CLEANUP_FREE char *dir = bh_home_run_path(g->home, g->run, NULL);
+    BH_CLEANUP_FREE const char **layers = NULL;
+    struct bh_live_run *run = NULL;
+    size_t n = 0;
+    if (succeeded && !bh_boxes_some_kept(dir)) {
+        layers = bh_calloc(1, sizeof(*layers));
+    } else if (!succeeded && has_layers(g)) {
+        int rc = bh_live_run_load(g->store, g->run, &run, err);
+        if (rc != 0)
+            return rc;
+        layers = bh_sweep_layers_in_use(g->home, run, &n);
+    }
+    int rc = bh_boxes_reclaim_how(dir, layers, n, &how, err);
+    bh_live_run_free(run);
+    return rc;
+}
+
+static void remove_empty(const struct gc *g)
+{
+    static const char *const names[] = {"tmp", "boxes", "layers"};
+    BH_CLEANUP_FREE char *path = bh_home_run_path(g->home, g->run, NULL);
+    BH_CLEANUP_FD int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; dir >= 0 && i < BH_ARRAY_LEN(names); i++)
+        (void)unlinkat(dir, names[i], AT_REMOVEDIR);
+}
+
+/* Its owner died between the head mark and the first commit. One that the store has lost is another error. */
+static void remove_unborn(const struct gc *g)
+{
+    BH_CLEANUP_FREE char *path = bh_home_path(g->home, "runs");
+    BH_CLEANUP_FD int runs = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (runs >= 0)
+        (void)bh_reclaim_one(g->how, "run", "runs", runs, g->run);
+}
+
+/* The lock is held: what the store says of the run now is so until we let it go. */
+static void look_at_run(struct gc *g)
+{
+    struct bh_run_row row = {0};
+    struct bh_err *err = NULL;
+    int rc = bh_store_get_run(g->store, g->run, &row, &err);
+    if (rc == -BH_E_NOT_FOUND) {
+        bh_err_free(err);
+        remove_unborn(g);
+        return;
+    }
+    if (rc == 0)
+        rc = clear_run(g, bh_streq(row.status, "succeeded"), &err);
+    if (rc == 0 && !g->how->dry_run)
+        remove_empty(g);
+    bh_run_row_fini(&row);
+    add_error(g, err);
+}
+
+static void clear_runs(struct gc *g)
+{
+    BH_CLEANUP_FREE char *path = bh_home_path(g->home, "runs");
+    BH_CLEANUP_MAP struct bh_map *names = bh_map_new(NULL);
+    DIR *dir = opendir(path);
+    const char *name;
+    void *unused;
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        if (bh_run_id_valid(e->d_name))
+            (void)bh_map_put(names, e->d_name, NULL);
+    }
+    (void)closedir(dir);
+    for (size_t it = 0; bh_map_next(names, &it, &name, &unused);) {
+        BH_CLEANUP_FD int lock = -1;
+        g->run = name;
+        if (bh_home_hold_run(g->home, name, &lock) == 1)
+            look_at_run(g);
+        else
+            g->ret->in_use += bh_home_run_is_owned(g->home, name);
+    }
+}
+
+static void open_store(struct gc *g)
+{
+    struct bh_err *err = NULL;
+    int rc = bh_store_open(g->home, BH_STORE_READ, &g->store, &err);
+    if (rc == -BH_E_NOT_FOUND)
+        bh_err_free(BH_TAKE(err)); /* nothing was ever recorded */
+    add_error(g, err);
+}
+
+/* --- the rest of the home --- */
+
+static void clear_temporary(const struct gc *g)
+{
+    int copy = openat(g->home->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    struct stat st;
+    if (!dir) {
+        bh_close(copy);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        if (bh_starts_with(e->d_name, BH_TEMPORARY_PREFIX) && fstatat(copy, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(st.st_mode) && bh_wall_now().us - (int64_t)st.st_mtime * 1000000 > TEMPORARY_AGE_US)
+            (void)bh_reclaim_one(g->how, "temporary", "", copy, e->d_name);
+    }
+    (void)closedir(dir);
+}
+
+static void count_bases(const struct gc *g)
+{
+    BH_CLEANUP_FREE char *path = bh_home_path(g->home, "bases");
+    DIR *dir = opendir(path);
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        if (e->d_name[0] == '.')
+            continue;
+        g->ret->bases++;
+        g->ret->base_bytes += bh_reclaim_bytes(dirfd(dir), e->d_name);
+    }
+    (void)closedir(dir);
+}
+
+/* --- the host --- */
+
+static void found_group(void *arg, const char *path, int error)
+{
+    const struct gc *g = arg;
+    const struct bh_reclaimed what = {.kind = "control group", .path = path, .error = error};
+    if (g->how->found)
+        g->how->found(g->how->arg, &what);
+}
+
+void bh_gc(const struct bh_home *home, const struct bh_reclaim *how, struct bh_gc_result *ret,
+           struct bh_errlist *errors)
+{
+    struct gc g = {.home = home, .how = how, .ret = ret, .errors = errors};
+    const struct bh_cgroup_reclaim_how groups = {.dry_run = how->dry_run, .found = found_group, .arg = &g};
+    *ret = (struct bh_gc_result){0};
+    (void)bh_cgroup_reclaim_how(&groups, NULL);
+    bh_sweep_orphans(home, how);
+    bh_sweep_half_bases(home, how);
+    clear_temporary(&g);
+    open_store(&g);
+    if (g.store)
+        clear_runs(&g);
+    bh_store_close(g.store);
+    count_bases(&g);
+}
