@@ -2,6 +2,8 @@
 /* What a document asks for against what a backend can enforce. */
 #include "scheduler/run_limits.h"
 
+#include <sys/resource.h>
+
 #include "base/mem.h"
 #include "tests/support/t.h"
 #include "workers/box/box.h"
@@ -190,9 +192,13 @@ static void more_open_files_than_the_hard_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_asks_is_named),     cmocka_unit_test(many_are_one_error),
-        cmocka_unit_test(every_place_is_said),   cmocka_unit_test(what_nobody_asks_for_is_not_missed),
-        cmocka_unit_test(the_site_may_allow_it), cmocka_unit_test(more_than_the_host_has),
+        cmocka_unit_test(who_asks_is_named),
+        cmocka_unit_test(many_are_one_error),
+        cmocka_unit_test(every_place_is_said),
+        cmocka_unit_test(what_nobody_asks_for_is_not_missed),
+        cmocka_unit_test(the_site_may_allow_it),
+        cmocka_unit_test(more_than_the_host_has),
+        cmocka_unit_test(more_open_files_than_the_hard_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
