@@ -27,9 +27,12 @@ static struct bh_disk_limits limits_of(const struct bh_box *box)
 
 /* --- what the watch says --- */
 
+/* By the freezer of its control group, which nobody in it can see; where there is none, by signals. */
 static void on_pause(void *arg, bool on)
 {
-    const struct bh_box *box = arg;
+    struct bh_box *box = arg;
+    if ((on || box->frozen) && bh_ns_box_freezer(box, on) == 0)
+        return;
     BH_LIST_FOREACH (it, tmp, &box->execs) {
         bh_ns_kill(EXEC(it), on ? SIGSTOP : SIGCONT);
     }
@@ -38,14 +41,17 @@ static void on_pause(void *arg, bool on)
 /* In a shared box nobody can tell whose files they are. */
 static void on_full(void *arg, const char *note)
 {
-    const struct bh_box *box = arg;
+    struct bh_box *box = arg;
     bool several = !bh_list_empty(&box->execs) && box->execs.next->next != &box->execs;
     BH_LIST_FOREACH (it, tmp, &box->execs) {
+        if (!EXEC(it)->disk_full) /* the first word stays: whoever takes long to die is told of again */
+            (void)snprintf(EXEC(it)->note, sizeof(EXEC(it)->note), "%s%s", note,
+                           several ? "; all agents that ran in it were stopped" : "");
         EXEC(it)->disk_full = true;
-        (void)snprintf(EXEC(it)->note, sizeof(EXEC(it)->note), "%s%s", note,
-                       several ? "; all agents that ran in it were stopped" : "");
         bh_ns_kill(EXEC(it), SIGKILL);
     }
+    if (box->frozen) /* its init, too, which has the order to kill by now */
+        (void)bh_ns_box_freezer(box, false);
 }
 
 static void on_out_of_memory(void *arg, const char *note)

@@ -222,6 +222,27 @@ static void kept_box_can_be_looked_at(void **state)
     T_INT(st.st_size, MIB);
 }
 
+/* --- the limit of memory where nothing else holds it --- */
+
+static void memory_is_watched(void **state)
+{
+    struct kit_how how = {.best_effort = true, .limits.asked = 1u << BH_LIMIT_MEMORY};
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    how.limits.of[BH_LIMIT_MEMORY] = 64 * MIB;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    if (held_by(&b, BH_LIMIT_MEMORY) == BH_BY_WATCHDOG) {
+        /* The shell is small: what it starts is the largest. */
+        kit_sh(&b, &e, "sh -c 'x=$(head -c 100M /dev/zero | tr \"\\0\" x); exec sleep 1000'; exit 3");
+        T_INT(e.result.status, 3);
+        T_TRUE(e.result.oom);
+        T_TRUE(strstr(e.result.note, "its limit is 64.0 MiB") != NULL);
+        kit_exec_fini(&e);
+    }
+    T_INT(kit_destroy(&b, false), 0);
+}
+
 /* --- in memory --- */
 
 static void skip_without_memory(const struct kit_box *b)
@@ -334,6 +355,7 @@ int main(void)
         cmocka_unit_test(neighbour_runs_on),
         cmocka_unit_test(all_agents_of_a_shared_box),
         cmocka_unit_test(kept_box_can_be_looked_at),
+        cmocka_unit_test(memory_is_watched),
         cmocka_unit_test(exact_in_memory),
         cmocka_unit_test_prestate(exact_in_memory, writable_usr),
         cmocka_unit_test(inodes_in_memory),
