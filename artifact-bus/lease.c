@@ -112,6 +112,7 @@ static const struct bh_field box_fields[] = {
     FIELD(bh_lease_box, shared, .kind = BH_FIELD_BOOL),
     FIELD(bh_lease_box, writable_usr, .kind = BH_FIELD_BOOL),
     FIELD(bh_lease_box, base, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_PATH_TEXT_MAX),
+    FIELD(bh_lease_box, base_digest, .kind = BH_FIELD_OPT_TEXT, .max = BH_DIGEST_TEXT),
     LIST(bh_lease_box, base_layers, n_base_layers, .kind = BH_FIELD_TEXTS, .max = BH_PATH_TEXT_MAX,
          .max_items = LAYERS_MAX, .problem = bh_rule_path),
     FIELD(bh_lease_box, agent_uid, .kind = BH_FIELD_INT64, .max = ID_MAX),

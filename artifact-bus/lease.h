@@ -36,6 +36,7 @@ struct bh_lease_box {
     bool shared;
     bool writable_usr;
     char *base;         /* "host", "oci:…", …: as the document has it, for the record */
+    char *base_digest;  /* of an image: "sha256:…"; NULL: the base `host` */
     char **base_layers; /* folders below bases/, newest first; none: the base `host` */
     size_t n_base_layers;
     int64_t agent_uid, agent_gid; /* of an image's user; 0: the usual 1000 */

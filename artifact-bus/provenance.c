@@ -143,6 +143,7 @@ struct bh_val *bh_provenance_of_output(const struct bh_lease *lease, const struc
     bh_val_set_str(map, "instance", lease->instance.s);
     bh_val_set_str(map, "box", lease->box.id);
     bh_val_set_str(map, "base", lease->box.base);
+    bh_val_set_str(map, "base_digest", lease->box.base_digest);
     set_layers(map, &lease->box);
     set_command(map, "command", lease->run_argv, lease->n_run);
     set_argv(map, lease->run_argv, lease->n_run);

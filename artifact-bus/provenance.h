@@ -6,11 +6,11 @@
 
 /*
  * The record of one output of an execution:
- * {"name","digest","size","run","agent","stage","attempt","try","instance","box","base","layers":[],"command":"sha256:…",
+ * {"name","digest","size","run","agent","stage","attempt","try","instance","box","base","base_digest","layers":[],"command":"sha256:…",
  * "argv":[],"setup":…,"box_setup":…,"prompt":…,"params":…,"env":…,"user","files":[{"path","digest"}],"inputs":[{"name","digest","agent"}],"label","why","started","ended","exit_code"}.
- * `command`, `setup`, `box_setup` (of boxes.NAME), `prompt`, `params` and `env` are digests: what differs there
- * explains why outputs differ. `env` leaves out what names the execution itself. `argv` is null where it is longer than
- * 4 KiB. The caller owns it.
+ * `base_digest` is that of an image, null for the base `host`. `command`, `setup`, `box_setup` (of boxes.NAME),
+ * `prompt`, `params` and `env` are digests: what differs there explains why outputs differ. `env` leaves out what names
+ * the execution itself. `argv` is null where it is longer than 4 KiB. The caller owns it.
  */
 struct bh_val *bh_provenance_of_output(const struct bh_lease *lease, const struct bh_result *result,
                                        const struct bh_result_output *output, bool tainted, const char *why);

@@ -174,6 +174,16 @@ static void on_limits(void *arg, const char *watched)
         fprintf(stderr, "warning: not enforced on this host, with the site's leave (limits: best-effort): %s\n", list);
 }
 
+static void on_importing(void *arg, const char *base)
+{
+    const struct bh_progress *p = arg;
+    if (p->quiet || !p->live)
+        return;
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    bh_escape_terminal(&text, base, strlen(base));
+    fprintf(stderr, "unpacking %s\n", text.data);
+}
+
 static void on_started(void *arg, const char *run, const struct bh_plan *plan, const struct bh_engine *engine)
 {
     struct bh_progress *p = arg;
@@ -306,6 +316,7 @@ struct bh_run_watch bh_progress_watch(struct bh_progress *p)
 {
     return (struct bh_run_watch){.arg = p,
                                  .limits = on_limits,
+                                 .importing = on_importing,
                                  .started = on_started,
                                  .node = on_node,
                                  .attempt = on_attempt,

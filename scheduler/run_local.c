@@ -19,6 +19,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "scheduler/dispatch/dispatcher.h"
+#include "scheduler/dispatch/images.h"
 #include "scheduler/dispatch/submission.h"
 #include "scheduler/run_limits.h"
 #include "scheduler/sweep.h"
@@ -34,6 +35,7 @@ struct session {
     const struct bh_run_options *options;
     struct bh_run_id id;
     int lock, launcher;
+    struct bh_image_host images;
     struct bh_store *store;
     struct bh_live_run *run;
     struct event_base *loop;
@@ -194,6 +196,28 @@ static int take(struct session *s, struct bh_err **err)
     return rc;
 }
 
+/* The launcher's socket goes to the boxes, and images are asked of it beside them: it answers those on sockets of their
+ * own. */
+static int prepare_images(struct session *s, const struct bh_plan *plan, struct bh_err **err)
+{
+    s->images = (struct bh_image_host){.home = s->options->home->path,
+                                       .launcher = -1,
+                                       .progress = s->options->watch.importing,
+                                       .arg = s->options->watch.arg};
+    if (!bh_images_any(plan))
+        return 0;
+    s->images.launcher = fcntl(s->launcher, F_DUPFD_CLOEXEC, 3);
+    if (s->images.launcher < 0)
+        return bh_err_set(err, BH_E_HOST, errno, "cannot copy a descriptor");
+    return bh_image_host_ask(&s->images, err);
+}
+
+/* The launcher ends when its socket does, so ours must not outlive its use. */
+static void forget_images(struct session *s)
+{
+    bh_close(BH_TAKE_FD(s->images.launcher));
+}
+
 static int open_boxes(struct session *s, struct bh_err **err)
 {
     s->loop = event_base_new();
@@ -301,6 +325,7 @@ static void session_fini(struct session *s)
     bh_live_run_free(s->run);
     bh_store_close(s->store);
     bh_close(s->launcher);
+    bh_close(s->images.launcher);
     bh_close(s->lock);
     bh_free(s->watched);
     bh_err_free(s->failed);
@@ -365,6 +390,9 @@ static int submit(struct session *s, const struct bh_plan *plan, struct bh_val *
     bh_cas_close(cas);
     if (rc == 0)
         bh_val_set(*ret, "options", options_to_val(o));
+    if (rc == 0)
+        rc = bh_images_import(plan, o->file, &s->images, *ret, errors);
+    forget_images(s);
     return rc;
 }
 
@@ -379,7 +407,9 @@ static int run_planned(struct session *s, struct bh_pipeline *pipeline, struct b
     int rc = take(s, &err);
     if (rc != 0)
         return add_error(errors, rc, err);
-    rc = open_boxes(s, &err);
+    rc = prepare_images(s, plan, &err);
+    if (rc == 0)
+        rc = open_boxes(s, &err);
     if (rc != 0)
         return add_error(errors, rc, err);
     rc = check_limits(s, plan, errors);
@@ -427,6 +457,19 @@ static int check_only(const struct bh_run_options *o, const struct bh_plan *plan
     return rc;
 }
 
+/* After all that may be wrong with the document itself. */
+static int check_grant(const struct bh_run_options *o, const struct bh_plan *plan, struct bh_errlist *errors)
+{
+    struct bh_err *err = NULL;
+    if (plan->n_asks == 0)
+        return 0;
+    int rc = o->grant ? o->grant(o->grant_arg, plan, &err)
+                      : bh_err_set(&err, BH_E_POLICY, 0, "the pipeline asks for '%s'", plan->asks[0].s);
+    if (err)
+        bh_err_at(&err, plan->pipeline->file, plan->asks[0].pos.line, plan->asks[0].pos.column, NULL);
+    return add_error(errors, rc, err);
+}
+
 static int plan_document(const struct bh_run_options *o, struct bh_pipeline **ret_pipeline, struct bh_plan **ret_plan,
                          struct bh_errlist *errors)
 {
@@ -440,6 +483,8 @@ static int plan_document(const struct bh_run_options *o, struct bh_pipeline **re
         rc = bh_plan_check_supported(plan, errors);
     if (rc == 0)
         rc = check_only(o, plan, errors);
+    if (rc == 0)
+        rc = check_grant(o, plan, errors);
     if (rc == 0)
         rc = bh_submission_make(plan, o->file, o->sources, o->n_sources, true, NULL, NULL, errors);
     if (rc == 0) {
@@ -456,7 +501,8 @@ int bh_run_new(const struct bh_run_options *options, struct bh_run_outcome *ret,
     int rc = plan_document(options, &pipeline, &plan, errors);
     if (rc != 0)
         return rc;
-    struct session s = {.options = options, .id = bh_run_id_new(), .lock = -1, .launcher = -1};
+    struct session s = {
+        .options = options, .id = bh_run_id_new(), .lock = -1, .launcher = -1, .images = {.launcher = -1}};
     rc = run_planned(&s, pipeline, plan, ret, errors);
     bool recorded = s.run != NULL;
     session_fini(&s);
@@ -501,11 +547,17 @@ static int resume(struct session *s, const char *run, struct bh_run_outcome *ret
         bh_sweep_ended_run(s->options->home, s->id.s, true); /* its last owner may have died before it could */
         return 0;
     }
+    const struct bh_plan *plan = bh_live_run_plan(s->run);
     rc = make_folders(s, err);
+    if (rc == 0)
+        rc = prepare_images(s, plan, err);
     if (rc == 0)
         rc = open_boxes(s, err);
     if (rc == 0)
-        rc = check_limits(s, bh_live_run_plan(s->run), errors);
+        rc = check_limits(s, plan, errors);
+    if (rc == 0)
+        rc = bh_images_restore(plan->pipeline->file, &s->images, bh_live_run_submission(s->run), err);
+    forget_images(s);
     if (rc == 0)
         rc = drive(s, err);
     return rc == 0 ? finish(s, ret, err) : rc;
@@ -514,7 +566,7 @@ static int resume(struct session *s, const char *run, struct bh_run_outcome *ret
 int bh_run_resume(const struct bh_run_options *options, const char *run, struct bh_run_outcome *ret,
                   struct bh_errlist *errors)
 {
-    struct session s = {.options = options, .lock = -1, .launcher = -1, .resumed = true};
+    struct session s = {.options = options, .lock = -1, .launcher = -1, .images = {.launcher = -1}, .resumed = true};
     struct bh_err *err = NULL;
     snprintf(s.id.s, sizeof(s.id.s), "%s", run);
     int rc = resume(&s, run, ret, errors, &err);

@@ -20,6 +20,8 @@ struct bh_run_watch {
     /* Both are valid until `ended`; of a resumed run the engine holds what had been reached before. */
     /* Before it starts: limits that are not enforced, with the site's leave: "best-effort: memory cpus". */
     void (*limits)(void *arg, const char *watched);
+    /* Before it starts: a base has to be unpacked, which may take a while. */
+    void (*importing)(void *arg, const char *base);
     void (*started)(void *arg, const char *run, const struct bh_plan *plan, const struct bh_engine *engine);
     void (*node)(void *arg, size_t agent, enum bh_node_state state, const struct bh_attempt *attempt,
                  const char *detail);
@@ -41,6 +43,9 @@ struct bh_run_options {
     int64_t max_parallel; /* 0: as the document says */
     bool keep_going;
     const char *const *only, *const *from; /* NULL-terminated agent names or NULL */
+    /* What the plan asks for beyond the folder of the document (never none): 0, or a code and *err. NULL: refused. */
+    int (*grant)(void *arg, const struct bh_plan *plan, struct bh_err **err);
+    void *grant_arg;
     struct bh_run_watch watch;
 };
 struct bh_run_outcome {

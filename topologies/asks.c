@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/val.h"
+#include "topologies/base_ref.h"
 #include "topologies/plan_priv.h"
 
 struct asks {
@@ -94,18 +95,23 @@ static void ask_network(struct asks *s, const struct bh_str *network)
         ask_network_value(s, network->pos, v);
 }
 
-/* A base outside of the pipeline's folder. */
-static void ask_base(struct asks *s, const struct bh_str *base)
+static struct bh_pos pos_of_base(const struct asks *s, const struct bh_plan_box *box)
 {
-    const char *path = base->s ? strchr(base->s, ':') : NULL;
-    if (path && (path[1] == '/' || strstr(path, "..")))
-        ask(s, base->pos, "base %s", base->s);
+    const struct bh_str *own = box->n_agents > 0 ? &s->pl->drafts[box->agents[0]].base : NULL;
+    if (box->doc && box->doc->traits.base.s)
+        return box->doc->traits.base.pos;
+    return own && own->s ? own->pos : s->pl->doc->traits.base.pos;
 }
 
-static void ask_traits(struct asks *s, const struct bh_traits *t)
+/* Bases outside of the pipeline's folder, as they are with the parameters put in. */
+static void ask_bases(struct asks *s)
 {
-    ask_base(s, &t->base);
-    ask_network(s, &t->network);
+    struct bh_base_ref ref;
+    for (size_t b = 0; b < s->pl->plan->n_boxes; b++) {
+        const struct bh_plan_box *box = &s->pl->plan->boxes[b];
+        if (!bh_base_parse(box->base, &ref) && ref.outside)
+            ask(s, pos_of_base(s, box), "base %s", box->base);
+    }
 }
 
 void bh_plan_asks(struct bh_planner *pl)
@@ -119,12 +125,12 @@ void bh_plan_asks(struct bh_planner *pl)
         if (source->mount)
             ask(&s, source->pos, "mount %s", source->dir.s ? source->dir.s : source->name.s);
     }
-    ask_traits(&s, &pl->doc->traits);
+    ask_bases(&s);
+    ask_network(&s, &pl->doc->traits.network);
     for (size_t i = 0; i < pl->doc->n_boxes; i++)
-        ask_traits(&s, &pl->doc->boxes[i].traits);
+        ask_network(&s, &pl->doc->boxes[i].traits.network);
     for (size_t a = 0; a < pl->plan->n_agents; a++) {
         const struct bh_agent *doc = pl->plan->agents[a].doc;
-        ask_base(&s, &pl->drafts[a].base);
         ask_network(&s, &doc->traits.network);
         if (doc->brain.set)
             ask(&s, doc->brain.pos, "brain of agent %s", doc->name.s);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "base/val.h"
+#include "topologies/base_ref.h"
 #include "topologies/load_priv.h"
 
 static const char *canonical(struct bh_reader *r, const struct bh_val *v)
@@ -23,21 +24,15 @@ static const char *canonical(struct bh_reader *r, const struct bh_val *v)
 
 static void read_base(struct bh_reader *r, struct bh_node *n, enum bh_holds holds, struct bh_traits *traits)
 {
-    static const char *const prefixes[] = {"dir:", "oci:", "oci-archive:"};
     static const char what[] = "host, dir:PATH, oci:PATH or oci-archive:FILE";
+    struct bh_base_ref ref;
     struct bh_str base;
     if (!bh_read_filled(r, n, what, holds, &base))
         return;
-    bool host = bh_streq(base.s, "host"), good = host;
-    for (size_t i = 0; i < BH_ARRAY_LEN(prefixes); i++)
-        good = good || (bh_starts_with(base.s, prefixes[i]) && base.s[strlen(prefixes[i])] != '\0');
-    if (!good) {
+    if (bh_base_parse(base.s, &ref))
         bh_read_bad(r, n, what, NULL);
-        return;
-    }
-    if (!host)
-        bh_read_later(r, n, "base");
-    traits->base = base;
+    else
+        traits->base = base;
 }
 
 void bh_read_base_top(struct bh_reader *r, struct bh_node *n, void *field)

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "scheduler/dispatch/images.h"
 #include "scheduler/dispatch/submission.h"
 
 struct maker {
@@ -17,6 +18,7 @@ struct maker {
     const struct bh_plan_agent *agent;
     const struct bh_lease_order *order;
     struct bh_lease *lease;
+    struct bh_image image; /* no layers: the base `host` */
 };
 
 static char **copy_texts(const char *const *items, size_t n)
@@ -67,15 +69,27 @@ static void set_params_env(const struct maker *m, struct bh_map *index)
     }
 }
 
+/* Of an image: in the place of our defaults, below everything that is about this run. */
+static void set_image_env(const struct maker *m, struct bh_map *index)
+{
+    for (size_t i = 0; i < m->image.n_env; i++) {
+        const char *eq = strchr(m->image.env[i], '=');
+        BH_CLEANUP_FREE char *name = bh_strndup(m->image.env[i], (size_t)(eq - m->image.env[i]));
+        if (!bh_starts_with(name, "BULKHEAD_"))
+            set_env(m->lease, index, name, eq + 1);
+    }
+}
+
 static void fill_env(const struct maker *m)
 {
     struct bh_lease *lease = m->lease;
     BH_CLEANUP_MAP struct bh_map *index = bh_map_new(NULL);
     char number[BH_UNIT_TEXT];
     set_env(lease, index, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    set_env(lease, index, "HOME", bh_streq(lease->user, "root") ? "/root" : "/home/agent");
     set_env(lease, index, "LANG", "C.UTF-8");
     set_env(lease, index, "TMPDIR", "/tmp");
+    set_image_env(m, index);
+    set_env(lease, index, "HOME", bh_streq(lease->user, "root") ? "/root" : "/home/agent");
     set_env(lease, index, "BULKHEAD_RUN", lease->run.s);
     set_env(lease, index, "BULKHEAD_AGENT", lease->agent);
     set_env(lease, index, "BULKHEAD_STAGE", lease->stage);
@@ -267,8 +281,13 @@ static int fill_box(const struct maker *m, struct bh_err **err)
     out->id = bh_strdup(box->id);
     out->key = bh_strdup(m->order->box_key);
     out->shared = box->shared;
-    out->writable_usr = box->writable_usr;
+    out->writable_usr = box->writable_usr && m->image.n_layers == 0; /* all of an image is writable */
     out->base = bh_strdup(box->base);
+    out->base_digest = bh_strdup(m->image.digest);
+    out->base_layers = copy_texts((const char *const *)m->image.layers, m->image.n_layers);
+    out->n_base_layers = m->image.n_layers;
+    out->agent_uid = m->image.uid;
+    out->agent_gid = m->image.gid;
     if (m->order->box_layer) {
         out->layers = copy_texts(&m->order->box_layer, 1);
         out->n_layers = 1;
@@ -301,7 +320,8 @@ static void fill_identity(const struct maker *m)
     lease->attempt = m->order->attempt;
     lease->try_ = m->order->try_;
     lease->user = bh_strdup(box->user);
-    lease->workdir = bh_strdup(doc->workdir.s ? doc->workdir.s : "/workspace");
+    const char *workdir = m->image.workdir ? m->image.workdir : "/workspace";
+    lease->workdir = bh_strdup(doc->workdir.s ? doc->workdir.s : workdir);
     lease->setup_ns = doc->timeouts.setup;
     lease->run_ns = doc->timeouts.run;
     lease->grace_ns = doc->timeouts.grace;
@@ -323,12 +343,24 @@ static void fill_commands(const struct maker *m)
     lease->prompt = bh_strdup(prompt);
 }
 
+static int find_image(struct maker *m, struct bh_err **err)
+{
+    const char *base = m->plan->boxes[m->agent->box].base;
+    const struct bh_val *v = bh_images_get(bh_live_run_submission(m->run), base);
+    if (bh_streq(base, "host") || (v && bh_image_from_val(v, &m->image) == 0))
+        return 0;
+    return bh_err_set(err, BH_E_STORE_CORRUPT, 0, "the submission lacks the base '%s'", base);
+}
+
 int bh_lease_make(const struct bh_live_run *run, const struct bh_lease_order *order, struct bh_lease *ret,
                   struct bh_err **err)
 {
     const struct bh_plan *plan = bh_live_run_plan(run);
     struct bh_lease lease = {0};
     struct maker m = {.run = run, .plan = plan, .agent = &plan->agents[order->node], .order = order, .lease = &lease};
+    int rc = find_image(&m, err);
+    if (rc != 0)
+        return rc;
     fill_identity(&m);
     fill_commands(&m);
     fill_env(&m);
@@ -336,7 +368,8 @@ int bh_lease_make(const struct bh_live_run *run, const struct bh_lease_order *or
     fill_needs(&m);
     fill_outputs(&m);
     fill_limits(&m);
-    int rc = fill_box(&m, err);
+    rc = fill_box(&m, err);
+    bh_image_fini(&m.image);
     if (rc == 0)
         rc =
             add_files(bh_live_run_submission(run), m.agent->files, m.agent->n_files, &lease.files, &lease.n_files, err);

@@ -18,6 +18,13 @@ skip_all() { # capability reason
   exit 77
 }
 
+skip_some() { # capability reason: the checks that would follow; the others of the script stand
+  case ",${BH_MUST_RUN:-}," in
+    *",$1,"* | *,all,*) not_ok "must run here, but $1 is missing: $2" ;;
+    *) ok "the rest # SKIP $1: $2" ;;
+  esac
+}
+
 ok() { # description; judges the status of the command before it when called as: cmd && ok x || not_ok x
   n=$((n + 1))
   printf 'ok %d - %s\n' "$n" "$1"
@@ -151,7 +158,7 @@ begin() { # mode script args…
     work=$(mktemp -d "${TMPDIR:-/tmp}/bh-it-XXXXXX")
     chmod 0755 "$work"
     mkdir -p "$work/bin" "$work/home"
-    cp "$BH_BIN"/bulkhead "$BH_BIN"/bulkhead-launcher "$BH_BIN"/bulkhead-init "$work/bin/"
+    cp "$BH_BIN"/bulkhead "$BH_BIN"/bulkhead-launcher "$BH_BIN"/bulkhead-init "$BH_BIN"/bulkhead-unpack "$work/bin/"
     cp -r "$BH_SOURCE/examples" "$work/examples"
     mkfifo "$work/never"
   fi

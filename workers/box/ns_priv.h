@@ -77,9 +77,9 @@ struct bh_box {
     struct bh_rack *rack; /* NULL: it has no folder */
     bool shared, ready, dead;
     uint32_t agent_uid; /* inside */
-    bool asked;     /* the launcher has not answered yet: there may be a process that we do not know */
-    int pid;        /* of its init */
-    uint32_t group; /* the number of its control group, 0: none */
+    bool asked;         /* the launcher has not answered yet: there may be a process that we do not know */
+    int pid;            /* of its init */
+    uint32_t group;     /* the number of its control group, 0: none */
     bool best_effort, frozen;
     struct bh_cgroup_events seen; /* when the last exec ended */
     struct bh_limits limits;

@@ -251,10 +251,11 @@ static int in_memfd(const struct bh_buf *strings)
  * A pipe belongs to who made it, and /dev/stdout opens it again: with ids of its own the agent could write to its
  * streams but not open them.
  */
-static void give_pipes(const struct ns *ns, const struct bh_exec_spec *spec)
+static void give_pipes(const struct bh_box *box, const struct bh_exec_spec *spec)
 {
+    const struct ns *ns = box->ns;
     const int fds[] = {spec->stdin_fd, spec->stdout_fd, spec->stderr_fd};
-    uid_t id = ns->owner.first_id + (spec->root ? 0 : BH_AGENT_UID);
+    uid_t id = ns->owner.first_id + (spec->root ? 0 : box->agent_uid);
     for (size_t i = 0; i < BH_ARRAY_LEN(fds) && ns->owner.mode == BH_IDS_RANGE; i++) {
         struct stat st;
         if (fstat(fds[i], &st) == 0 && S_ISFIFO(st.st_mode) && fchown(fds[i], id, id) < 0)
@@ -319,7 +320,7 @@ static int send_exec(struct bh_exec *exec, const struct bh_exec_spec *spec)
     struct send s = {.strings = BH_BUF_INIT, .out = BH_BUF_INIT, .nfds = 3};
     int why = fill_send(exec, spec, &s);
     if (why == 0) {
-        give_pipes(exec->box->ns, spec);
+        give_pipes(exec->box, spec);
         say(exec->box, s.out.data, s.out.len, s.fds, s.nfds);
     }
     for (size_t i = 3; i < s.nfds; i++)

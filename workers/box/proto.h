@@ -122,7 +122,7 @@ struct bh_msg_probe {
 /* Descriptor: a memfd that holds the seccomp filter as an array of struct sock_filter. */
 struct bh_msg_setup {
     uint32_t kind, mode, first_id;
-    uint32_t mask_proc; /* box root is a host id that owns files in /proc */
+    uint32_t mask_proc;    /* box root is a host id that owns files in /proc */
     int32_t oom_score_adj; /* of agents */
 };
 
@@ -166,19 +166,20 @@ struct bh_msg_unpacked {
 /*
  * What a shell becomes a box from. Descriptors: the worker's socket, then detached mounts: the box's folder, deliver,
  * the base, the layers (where there are some), then one for each string of the second group.
- * Strings: the layers, newest first; then for each mount a kind and a path relative to the box's root.
+ * Strings: the folders of the base and the layers, each newest first; then for each mount a kind and a path relative to
+ * the box's root.
  */
 struct bh_msg_box {
     uint32_t kind, flags; /* BH_CREATE_*, BH_BOX_* */
     uint32_t number;      /* counts boxes */
-    uint32_t n_base; /* folders of the base below the mount of it; 0: the mount is the base */
+    uint32_t n_base;      /* folders of the base below the mount of it; 0: the mount is the base */
     uint32_t n_layers, n_mounts;
     uint32_t agent_uid, agent_gid;
     struct bh_msg_limits limits;
 };
 #define BH_BOX_NPROC (1u << 16) /* `pids` is held by RLIMIT_NPROC */
 #define BH_BOX_IDLE (1u << 17)  /* agents get what processor time nobody else wants: no group bounds them */
-#define BH_BASE_MAX 440 /* with the layers of a run what the kernel stacks: 500 */
+#define BH_BASE_MAX 440         /* with the layers of a run what the kernel stacks: 500 */
 /* A mount's path begins with one of these: */
 #define BH_MOUNT_BIND '='    /* attached as it is (it is read-only already) */
 #define BH_MOUNT_OVERLAY '+' /* the lowest layer of an overlay of the same name below the layers */

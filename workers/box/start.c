@@ -25,7 +25,7 @@
 
 /* The folder of a helper program: beside us, or in libexec; $BULKHEAD_LIBEXEC is for programs that are not installed
  * together with them. */
-static char *find_program(const char *name)
+char *bh_program_find(const char *name)
 {
     char self[PATH_MAX];
     const char *own = getenv("BULKHEAD_LIBEXEC");
@@ -116,8 +116,8 @@ static int spawn_launcher(const char *home, int sock, int keep_fd, pid_t *ret_pi
 {
     struct spawn s;
     char parent[24];
-    BH_CLEANUP_FREE char *launcher = find_program("bulkhead-launcher");
-    BH_CLEANUP_FREE char *init = find_program("bulkhead-init");
+    BH_CLEANUP_FREE char *launcher = bh_program_find("bulkhead-launcher");
+    BH_CLEANUP_FREE char *init = bh_program_find("bulkhead-init");
     if (!launcher || !init)
         return not_found(launcher ? "bulkhead-init" : "bulkhead-launcher", err);
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());

@@ -19,7 +19,7 @@
 struct order {
     const struct bh_msg_box *msg;
     struct bh_unpack strings;
-    const char *layers[64];
+    const char *base[BH_BASE_MAX], *layers[64];
     const int *fds; /* what is left of them */
     size_t nfds;
 };
@@ -28,10 +28,13 @@ static int parse(struct order *o, const void *data, size_t len, const int *fds, 
 {
     const struct bh_msg_box *msg = data;
     if (len < sizeof(*msg) || msg->kind != BH_MSG_BOX || msg->n_layers > BH_ARRAY_LEN(o->layers) ||
-        msg->n_mounts > BH_BOX_MOUNTS_MAX || nfds != 3 + (msg->n_layers > 0) + msg->n_mounts)
+        msg->n_base > BH_ARRAY_LEN(o->base) || msg->n_mounts > BH_BOX_MOUNTS_MAX ||
+        nfds != 3 + (msg->n_layers > 0) + msg->n_mounts)
         return -1;
     const char *text = data;
     *o = (struct order){.msg = msg, .strings = {text + sizeof(*msg), text + len}, .fds = fds, .nfds = nfds};
+    for (uint32_t i = 0; i < msg->n_base; i++)
+        o->base[i] = bh_unpack_str(&o->strings);
     for (uint32_t i = 0; i < msg->n_layers; i++)
         o->layers[i] = bh_unpack_str(&o->strings);
     return o->strings.at ? 0 : -1;
@@ -52,36 +55,13 @@ static bool layer_has(const char *layer, const char *tree)
     return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* "lowerdir=…" of one tree of every layer that has it, and `lowest` below them. */
-static void add_lowers(const struct order *o, const char *tree, const char *lowest, struct bh_buf *options)
+/* One tree of every layer that has it. */
+static void add_layers(const struct order *o, const char *tree, struct bh_lowers *lowers)
 {
-    bh_buf_adds(options, "lowerdir=");
     for (uint32_t i = 0; i < o->msg->n_layers; i++) {
         if (layer_has(o->layers[i], tree))
-            bh_buf_addf(options, "/layers/%s/%s:", o->layers[i], tree);
+            bh_lowers_add(lowers, "/layers/%s/%s", o->layers[i], tree);
     }
-    bh_buf_adds(options, lowest);
-}
-
-/*
- * volatile: nothing in an upper has to survive a crash of the host, and without it every unmount would write back the
- * whole file system that the upper is on. Freezing and publishing sync what they keep.
- */
-static int mount_overlay(const struct order *o, const char *tree, const char *lowest, bool writable, const char *at,
-                         struct bh_fail *fail)
-{
-    BH_CLEANUP_BUF struct bh_buf options = BH_BUF_INIT;
-    add_lowers(o, tree, lowest, &options);
-    if (writable)
-        bh_buf_addf(&options, ",upperdir=/home/upper/%s,workdir=/home/work/%s,volatile", tree, tree);
-    else
-        bh_buf_adds(&options, ":/empty"); /* an overlay of one directory is none */
-    bh_buf_adds(&options, ",userxattr");
-    if (options.len >= 4095)
-        return bh_fail(fail, E2BIG, "mount overlay %s: too many layers", tree);
-    if (bh_mount_overlay(at, options.data, !writable) < 0)
-        return bh_fail(fail, errno, "mount overlay %s", tree);
-    return 0;
 }
 
 static int make_tree_overlay(struct order *o, const char *tree, struct bh_init *in, struct bh_fail *fail)
@@ -89,7 +69,14 @@ static int make_tree_overlay(struct order *o, const char *tree, struct bh_init *
     char lowest[16];
     bool writable = o->msg->flags & BH_CREATE_WRITABLE_USR;
     (void)snprintf(lowest, sizeof(lowest), "/%s", tree);
-    if (attach_next(o, lowest, fail) < 0 || mount_overlay(o, tree, lowest, writable, BH_AT_MAKE, fail) < 0)
+    if (attach_next(o, lowest, fail) < 0)
+        return -1;
+    struct bh_lowers lowers = {0};
+    add_layers(o, tree, &lowers);
+    bh_lowers_add(&lowers, "%s", lowest);
+    int rc = bh_overlay_mount(&lowers, writable ? tree : NULL, BH_AT_MAKE, fail);
+    bh_lowers_fini(&lowers);
+    if (rc < 0)
         return -1;
     return bh_mount_move(BH_AT_MAKE, in->box, tree) < 0 ? bh_fail(fail, errno, "attach /%s", tree) : 0;
 }
@@ -115,7 +102,15 @@ static int make_root(struct order *o, struct bh_init *in, struct bh_fail *fail)
     if (attach_next(o, BH_AT_DELIVER, fail) < 0 || attach_next(o, "/base", fail) < 0 ||
         (o->msg->n_layers > 0 && attach_next(o, "/layers", fail) < 0))
         return -1;
-    if (mount_overlay(o, "root", "/base", true, BH_AT_BOX, fail) < 0)
+    struct bh_lowers lowers = {0};
+    add_layers(o, "root", &lowers);
+    for (uint32_t i = 0; i < o->msg->n_base; i++)
+        bh_lowers_add(&lowers, "/base/%s/root", o->base[i]);
+    if (o->msg->n_base == 0)
+        bh_lowers_add(&lowers, "/base");
+    int rc = bh_overlay_mount(&lowers, "root", BH_AT_BOX, fail);
+    bh_lowers_fini(&lowers);
+    if (rc < 0)
         return -1;
     in->box = open(BH_AT_BOX, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (in->box < 0)

@@ -81,29 +81,31 @@ static int write_file(const char *path, const char *text)
 }
 
 /* One id: a deeper user namespace, in which the same id has the number that the agent should see. */
-static int deeper_namespace(unsigned uid, struct bh_fail *fail)
+static int deeper_namespace(unsigned uid, unsigned gid, struct bh_fail *fail)
 {
-    char map[32];
+    char map[32], group_map[32];
     (void)snprintf(map, sizeof(map), "%u 0 1\n", uid);
+    (void)snprintf(group_map, sizeof(group_map), "%u 0 1\n", gid);
     if (unshare(CLONE_NEWUSER) < 0)
         return bh_fail(fail, errno, "make the agent's user namespace");
     /* We are not dumpable and the files belong to root of the namespace that we came from: the same id. */
     if (write_file("/proc/self/setgroups", "deny") < 0 || write_file("/proc/self/uid_map", map) < 0 ||
-        write_file("/proc/self/gid_map", map) < 0)
+        write_file("/proc/self/gid_map", group_map) < 0)
         return bh_fail(fail, errno, "map the agent's id");
     return 0;
 }
 
 static int take_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail)
 {
-    unsigned id = plan->flags & BH_EXEC_ROOT ? 0 : BH_AGENT_UID;
-    if (in->setup->mode == BH_IDS_SINGLE && deeper_namespace(id, fail) < 0)
+    bool root = plan->flags & BH_EXEC_ROOT;
+    unsigned uid = root ? 0 : in->agent_uid, gid = root ? 0 : in->agent_gid;
+    if (in->setup->mode == BH_IDS_SINGLE && deeper_namespace(uid, gid, fail) < 0)
         return -1;
     if (prctl(PR_SET_SECUREBITS, SECUREBITS) < 0)
         return bh_fail(fail, errno, "set secure bits");
     if (in->setup->mode == BH_IDS_RANGE && setgroups(0, NULL) < 0)
         return bh_fail(fail, errno, "drop groups");
-    if (setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0)
+    if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return bh_fail(fail, errno, "become the agent");
     return 0;
 }

@@ -65,6 +65,18 @@ int bh_proc_mount(const struct bh_init_setup *setup, int dirfd, const char *path
 /* From the launcher's message to a box; takes nothing (descriptors stay the caller's). */
 int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *fds, size_t nfds, struct bh_fail *fail);
 
+/*
+ * overlay.c: directories, newest first, and an overlay of them at `at`, which is ours. `tree`: with what is written
+ * going to /home/upper/TREE; NULL: read-only.
+ */
+struct bh_lowers {
+    char *paths; /* each with its NUL */
+    size_t n, len, cap;
+};
+void bh_lowers_add(struct bh_lowers *l, const char *fmt, ...) BH_PRINTF(2, 3);
+void bh_lowers_fini(struct bh_lowers *l);
+int bh_overlay_mount(struct bh_lowers *l, const char *tree, const char *at, struct bh_fail *fail);
+
 /* memory.c: a file system over /home for what the box writes; a descriptor of its top, or -1. */
 int bh_memory_mount(const struct bh_msg_limits *limits, struct bh_fail *fail);
 /* The limit of inodes, when everything of ours is in it. */
@@ -129,9 +141,9 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
 BH_NORETURN void bh_exec_fail(int note_fd, const struct bh_fail *fail);
 
 /* The id that the agent's files have, as init sees it. */
-static inline uid_t bh_agent_owner(const struct bh_init_setup *setup)
+static inline uid_t bh_agent_owner(const struct bh_init *in)
 {
-    return setup->mode == BH_IDS_RANGE ? BH_AGENT_UID : 0;
+    return in->setup->mode == BH_IDS_RANGE ? in->agent_uid : 0;
 }
 
 /* --- files, all beneath a directory descriptor --- */

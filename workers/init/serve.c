@@ -96,7 +96,7 @@ static pid_t start_giving(struct bh_init *in)
     struct bh_fail fail = {0};
     pid_t pid = fork();
     if (pid == 0)
-        _exit(bh_give_to_agent(in->box, bh_agent_owner(in->setup), &fail) < 0 ? fail.error : 0);
+        _exit(bh_give_to_agent(in->box, bh_agent_owner(in), &fail) < 0 ? fail.error : 0);
     return pid;
 }
 
@@ -104,7 +104,7 @@ static pid_t start_giving(struct bh_init *in)
 static bool must_give(const struct bh_init *in, const struct run *run)
 {
     return run->flags & BH_EXEC_GIVE && run->report.end == BH_EXEC_EXITED && run->report.status == 0 &&
-           bh_agent_owner(in->setup) != 0;
+           bh_agent_owner(in) != 0;
 }
 
 static void all_dead(struct bh_init *in, struct run *run)

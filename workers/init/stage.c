@@ -46,7 +46,7 @@ static int open_places(struct stage *s, struct bh_fail *fail)
     s->place.workspace = bh_open_beneath(s->box, "workspace", O_RDONLY | O_DIRECTORY, 0);
     if (s->place.workspace < 0)
         return bh_fail(fail, errno, "open /workspace");
-    s->place.owner = bh_agent_owner(s->in->setup);
+    s->place.owner = bh_agent_owner(s->in);
     return 0;
 }
 

@@ -19,7 +19,7 @@
 
 struct order {
     const struct bh_msg_create *msg;
-    const char *run, *key, *base[1], *layers[64];
+    const char *run, *key, *base[BH_BASE_MAX], *layers[64];
     int layers_dir;          /* -1: no layers */
     int fds[BH_MSG_MAX_FDS]; /* the first is the worker's, which is not ours to close */
     size_t nfds;
@@ -69,12 +69,13 @@ static int add_mount(struct order *o, int fd, const char *what, struct bh_fail *
 
 /* Read-only view of what root of the host owns, as owned by the agent. Not every file system can do that; then the
  * files have no owner in the box and are readable all the same. */
-static int clone_delivered(struct bh_launcher *l, int home)
+static int clone_delivered(struct bh_launcher *l, int home, uint32_t agent)
 {
+    int agent_ns = l->no_idmap ? -1 : bh_ids_agent_ns(l, agent ? agent : BH_AGENT_UID);
     BH_CLEANUP_FD int fd = bh_mount_clone(home, "deliver", false);
     if (fd < 0 || bh_mount_restrict(fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, false) < 0)
         return -1;
-    if (l->agent_ns >= 0 && !l->no_idmap && bh_mount_idmap(fd, l->agent_ns) < 0)
+    if (agent_ns >= 0 && bh_mount_idmap(fd, agent_ns) < 0)
         l->no_idmap = true;
     return BH_TAKE_FD(fd);
 }
@@ -96,13 +97,14 @@ static int add_home(struct bh_launcher *l, struct order *o, const char *start, p
         return bh_fail(fail, errno, "write the pid file");
     if (add_mount(o, bh_mount_clone(home, "", false), "the box's folder", fail) < 0)
         return -1;
-    return add_mount(o, clone_delivered(l, home), "the deliver folder", fail);
+    return add_mount(o, clone_delivered(l, home, o->msg->agent_uid), "the deliver folder", fail);
 }
 
 static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
 {
     char path[512];
-    (void)snprintf(path, sizeof(path), "bases/%s", o->base[0]);
+    bool host = o->msg->flags & BH_CREATE_HOST_TREES; /* of an image the folders are found below the mount, by name */
+    (void)snprintf(path, sizeof(path), "bases%s%s", host ? "/" : "", host ? o->base[0] : "");
     BH_CLEANUP_FD int base = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
     if (base < 0 || add_mount(o, bh_mount_clone(base, "", false), "the base", fail) < 0)
         return base < 0 ? bh_fail(fail, errno, "open the base '%s'", o->base[0]) : -1;
@@ -171,6 +173,8 @@ static int add_shown(struct bh_launcher *l, struct order *o, const struct bh_hos
 
 static int add_trees(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
 {
+    if (!(o->msg->flags & BH_CREATE_HOST_TREES))
+        return 0;
     for (size_t i = 0; i < l->n_trees; i++) {
         const struct bh_host_tree *t = &l->trees[i];
         bool changed = o->msg->flags & BH_CREATE_WRITABLE_USR || some_layer_has(o, t->name);
@@ -192,6 +196,8 @@ static int fill_order(struct bh_launcher *l, struct order *o, const struct bh_sh
     head.flags |= l->box_flags;
     head.number = ++l->boxes;
     bh_buf_add(&o->out, &head, sizeof(head));
+    for (uint32_t i = 0; i < head.n_base; i++)
+        bh_pack_str(&o->out, o->base[i]);
     for (uint32_t i = 0; i < o->msg->n_layers; i++)
         bh_pack_str(&o->out, o->layers[i]);
     if (add_home(l, o, shell->start, shell->pid, fail) < 0 || add_layers(l, o, fail) < 0 || add_trees(l, o, fail) < 0)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -203,20 +204,21 @@ int bh_ids_try(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(const
 
 int bh_ids_start(const struct bh_launcher *l, uint64_t namespaces, int (*fn)(void *arg), void *arg)
 {
-    int go[2];
-    if (pipe2(go, O_CLOEXEC) < 0)
+    int pair[2];
+    char c;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return -1;
     pid_t pid = clone_into(CLONE_NEWUSER | namespaces);
     if (pid == 0) {
-        char c;
-        bh_close(go[1]);
+        bh_close(pair[0]);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(read(go[0], &c, 1) == 1 ? fn(arg) : ECANCELED);
+        (void)prctl(PR_SET_DUMPABLE, 1); /* as we are not any more: its maps could not be written */
+        _exit(write(pair[1], "", 1) == 1 && read(pair[1], &c, 1) == 1 ? fn(arg) : ECANCELED);
     }
-    bh_close(go[0]);
-    int rc = pid > 0 && map_try(l, pid) == 0 && write(go[1], "", 1) == 1 ? 0 : -1;
+    bh_close(pair[1]);
+    int rc = pid > 0 && read(pair[0], &c, 1) == 1 && map_try(l, pid) == 0 && write(pair[0], "", 1) == 1 ? 0 : -1;
     int why = errno;
-    bh_close(go[1]); /* a child without maps ends here */
+    bh_close(pair[0]); /* a child without maps ends here */
     errno = why;
     return rc;
 }

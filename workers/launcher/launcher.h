@@ -48,7 +48,7 @@ struct bh_launcher {
         int ns;
     } agents[BH_AGENT_NS_MAX];
     size_t next_agent;
-    bool no_idmap;          /* the file system of the state directory cannot do it */
+    bool no_idmap; /* the file system of the state directory cannot do it */
     struct bh_host_tree trees[BH_TREES_MAX];
     size_t n_trees;
     int filter; /* memfd */

@@ -17,7 +17,7 @@ static const char lease_json[] =
     "{\"run\":\"" RUN "\",\"instance\":\"" RUN "-000007\",\"epoch\":3,\"agent\":\"modeling\",\"stage\":\"model\","
     "\"attempt\":1,\"try_\":2,"
     "\"box\":{\"id\":\"crew\",\"key\":\"crew-1\",\"shared\":true,\"writable_usr\":true,\"base\":\"host\","
-    "\"base_layers\":[\"sha256-2\",\"sha256-1\"],\"agent_uid\":33,\"agent_gid\":34,"
+    "\"base_digest\":\"sha256:ff\",\"base_layers\":[\"sha256-2\",\"sha256-1\"],\"agent_uid\":33,\"agent_gid\":34,"
     "\"limits\":{\"memory\":1048576,\"cpus\":500,\"pids\":64,\"disk\":65536,\"inodes\":100,\"nofile\":32,\"output\":0,"
     "\"asked\":15},\"best_effort\":true,"
     "\"layers\":[\"layer-2\",\"layer-1\"],\"setup\":[\"/bin/sh\",\"-ceu\",\"true\"],"
@@ -77,6 +77,7 @@ static void test_lease_round_trip(void **state)
     T_INT(l.outputs[0].max_size, -1);
     T_INT(l.setup_ns, 3600 * BH_NS_PER_S);
     T_INT(l.keep, BH_LEASE_KEEP_ALWAYS);
+    T_STR(l.box.base_digest, "sha256:ff");
     T_INT(l.box.n_base_layers, 2);
     T_STR(l.box.base_layers[0], "sha256-2");
     T_INT(l.box.agent_uid, 33);
@@ -251,7 +252,7 @@ static bool is_optional(const char *key, enum bh_val_type type)
 {
     if (strcmp(key, "limits") == 0)
         return type == BH_VAL_STR; /* of the result */
-    static const char *const optional[] = {"prompt", "needs_json", "reason", "detail", "kept_box"};
+    static const char *const optional[] = {"base_digest", "prompt", "needs_json", "reason", "detail", "kept_box"};
     for (size_t i = 0; i < BH_ARRAY_LEN(optional); i++) {
         if (strcmp(key, optional[i]) == 0)
             return true;

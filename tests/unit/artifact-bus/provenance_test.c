@@ -63,7 +63,8 @@ static void test_output_record(void **state)
           "{\"name\":\"scores.csv\",\"digest\":\"sha256:"
           "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
           "\"size\":3,\"run\":\"" RUN "\",\"agent\":\"modeling\",\"stage\":\"model\",\"attempt\":1,\"try\":2,"
-          "\"instance\":\"" RUN "-000003\",\"box\":\"crew\",\"base\":\"host\",\"layers\":[\"layer-2\",\"layer-1\"],"
+          "\"instance\":\"" RUN
+          "-000003\",\"box\":\"crew\",\"base\":\"host\",\"base_digest\":null,\"layers\":[\"layer-2\",\"layer-1\"],"
           "\"command\":\"sha256:d48235d9ac8acf24cf256f9388d9713d57cc316238ff3d50ad797ea3ee755148\","
           "\"argv\":[\"/bin/sh\",\"-ceu\",\"make scores.csv\"],"
           "\"setup\":\"sha256:bbc4653f074af234fe29fcb7606d948733460fe2bcb21552d3605221231ece93\","

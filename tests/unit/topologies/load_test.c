@@ -538,7 +538,6 @@ static void test_later(void **state)
     static const struct {
         const char *text, *key, *path;
     } rows[] = {
-        {"  base: dir:x\n", "base", "agents[0].base"},
         {"  network: public\n", "network", "agents[0].network"},
         {"  untrusted: true\n", "untrusted", "agents[0].untrusted"},
         {"  attempts: 2\n", "attempts", "agents[0].attempts"},
@@ -555,7 +554,6 @@ static void test_later(void **state)
          "agents[0].accept"},
         {"  outputs: [{name: x, kind: dir, max_files: 3}]\n", "kind: dir", "agents[0].outputs[0].kind"},
         {"  outputs: [{name: x, validate: {kind: csv}}]\n", "validate", "agents[0].outputs[0].validate"},
-        {"base: oci-archive:x\n", "base", "base"},
         {"secrets: {k: {env: K}}\n", "secrets", "secrets"},
         {"finally: [{name: z, run: y}]\n", "finally", "finally"},
         {"boxes: {b: {limits: {requests: 5}}}\n", "limits.requests", "boxes.b.limits.requests"},
