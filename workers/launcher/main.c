@@ -82,6 +82,14 @@ static void say_hello(const struct bh_launcher *l)
         _exit(1);
 }
 
+/* The worker has let go of us: everything that we have made dies with us. Killed, we leave the groups to be reclaimed.
+ */
+BH_NORETURN static void end_with_all(struct bh_launcher *l)
+{
+    bh_cgroup_end(&l->cgroup);
+    _exit(0);
+}
+
 static void on_worker(struct bh_launcher *l)
 {
     static char msg[BH_PROTO_MAX] __attribute__((aligned(8)));
@@ -89,7 +97,7 @@ static void on_worker(struct bh_launcher *l)
     size_t nfds;
     ssize_t n = bh_msg_recv(l->worker, msg, sizeof(msg), fds, &nfds);
     if (n <= 0)
-        _exit(0); /* the boxes die with us */
+        end_with_all(l);
     uint32_t kind = (size_t)n >= sizeof(kind) ? *(const uint32_t *)(const void *)msg : 0;
     if (kind == BH_MSG_HELLO)
         say_hello(l);

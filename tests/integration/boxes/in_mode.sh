@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # in_mode.sh MODE PROGRAM: runs a test program of boxes as root, as an ordinary user, or as root of a user namespace, with its own
-# copy of the programs where everybody can reach them; root-submounts and user-submounts: on a host with mounts below /opt. Exit 77
-# is a skip.
+# copy of the programs where everybody can reach them; root-submounts and user-submounts: on a host with mounts below /opt;
+# root-nocgroup: without control groups. Exit 77 is a skip.
 set -u
 mode=$1 program=$2
 
@@ -25,7 +25,10 @@ chmod -R a+rX "$work"
 export BH_BIN=$work TMPDIR=$work/tmp BH_MODE=$mode
 nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 [ "$(id -u)" -eq 0 ] || nobody=()
-[ "$(id -u)" -ne 0 ] || [ "${mode%-submounts}" = root ] || [ "$mode" = userns-root ] || chown 65534:65534 "$work/tmp"
+case "$mode" in
+  root | root-submounts | root-nocgroup | userns-root) ;;
+  *) [ "$(id -u)" -ne 0 ] || chown 65534:65534 "$work/tmp" ;;
+esac
 case "$mode" in
   *-submounts)
     [ "$(id -u)" -eq 0 ] || skip root "needs root"
@@ -37,6 +40,10 @@ case "$mode" in
       mount -t tmpfs sub /opt/sub
       echo below > /opt/sub/f
       exec "$@"' - "${nobody[@]}" "$work/$(basename "$program")"
+    ;;
+  root-nocgroup)
+    [ "$(id -u)" -eq 0 ] || skip root "needs root"
+    BULKHEAD_CGROUP=off "$work/$(basename "$program")"
     ;;
   root)
     [ "$(id -u)" -eq 0 ] || skip root "needs root"
