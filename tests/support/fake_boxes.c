@@ -23,6 +23,7 @@ struct bh_exec {
     char **env;
     char *inputs, *prompt, *params, *needs;
     int in, out, err;
+    char hit[8]; /* the limit that was hit, "": none */
 };
 
 struct fake_box {
@@ -114,6 +115,9 @@ static void end_exec(struct bh_exec *e, enum bh_exec_end end, int status, const 
     a->exec = e;
     a->step = step ? bh_strdup(step) : NULL;
     a->result = (struct bh_exec_result){.end = end, .status = status, .cpu_ms = 7, .max_rss_bytes = 4096};
+    a->result.oom = bh_streq(e->hit, "oom");
+    a->result.pids = bh_streq(e->hit, "pids");
+    a->result.disk_full = bh_streq(e->hit, "disk");
     e->hangs = false;
 }
 
@@ -240,6 +244,8 @@ static bool do_step(struct bh_exec *e, const char *word)
         return end_exec(e, BH_EXEC_EXITED, (int)strtol(arg, NULL, 10), NULL), false;
     else if (bh_streq(verb, "signal"))
         return end_exec(e, BH_EXEC_SIGNALED, (int)strtol(arg, NULL, 10), NULL), false;
+    else if (bh_streq(verb, "hit"))
+        (void)snprintf(e->hit, sizeof(e->hit), "%s", arg);
     else if (bh_streq(verb, "fail"))
         return fail(e, arg), false;
     else
@@ -556,13 +562,13 @@ static uint32_t fake_enforceable(const struct bh_boxes *boxes)
 static struct bh_enforced fake_enforced(const struct bh_box *box)
 {
     (void)box;
-    return (struct bh_enforced){0};
+    return (struct bh_enforced){.by = {[BH_LIMIT_MEMORY] = BH_BY_CGROUP2, [BH_LIMIT_DISK] = BH_BY_WATCHDOG}};
 }
 
 static int64_t fake_disk_bytes(const struct bh_box *box)
 {
     (void)box;
-    return -1;
+    return 4711;
 }
 
 static const struct bh_box_ops fake_ops = {

@@ -11,6 +11,7 @@
  *   cat:PATH                 prints a file of /workspace; in/, prompt.md, params.json, needs.json are the delivered
  * ones stdin                    prints the standard input env:NAME                 prints NAME=value or "NAME unset"
  *   exit:N signal:N          ends so
+ *   hit:oom hit:pids hit:disk  a limit is hit on the way
  *   fail:ERRNO=STEP          did not start (ERRNO is a number)
  *   hang                     runs until it is killed; "stubborn" does not mind SIGTERM, "graceful" exits with 0 on it
  * An argv[0] of "missing" does not start with ENOENT.

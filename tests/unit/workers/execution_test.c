@@ -60,6 +60,59 @@ static void test_a_plain_success(void **state)
     T_TRUE(!folder_exists(r, "boxes/own1"));
 }
 
+/* --- limits --- */
+
+static void test_limits_are_reasons_and_are_recorded(void **state)
+{
+    static const struct {
+        const char *hit, *end;
+        enum bh_outcome outcome;
+        const char *reason, *detail;
+    } rows[] = {
+        {"hit:oom", "signal:9", FAILED, "oom",
+         "run was ended by signal 9 (SIGKILL): memory limit of 64MiB was reached"},
+        {"hit:pids", "exit:2", FAILED, "pids", "run exited with code 2: pids limit of 9 was reached"},
+        {"hit:disk", "exit:1", FAILED, "disk-full",
+         "run exited with code 1: disk limit of 10GiB was reached"}, /* usual */
+        {"hit:oom", "exit:0", SUCCEEDED, NULL, NULL},
+    };
+    for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
+        struct rig *r = *state;
+        struct bh_lease lease = RIG_LEASE(r, rows[i].hit, rows[i].end);
+        lease.box.limits.of[BH_LIMIT_MEMORY] = INT64_C(64) << 20;
+        lease.box.limits.of[BH_LIMIT_PIDS] = 9;
+        lease.box.best_effort = i == 1;
+        BH_CLEANUP_FREE char *key = bh_asprintf("limits%zu", i);
+        rig_set_text(&lease.box.key, key);
+        const struct bh_result *result = rig_run(r, &lease);
+        expect(result, rows[i].outcome, rows[i].reason, rows[i].detail);
+        T_STR(result->limits,
+              i == 1 ? "memory=cgroup-v2 disk=watchdog +best-effort" : "memory=cgroup-v2 disk=watchdog");
+        T_INT(result->disk_bytes, 4711);
+    }
+}
+
+static void test_a_box_that_never_was_held_nothing(void **state)
+{
+    struct rig *r = *state;
+    struct bh_lease lease = RIG_LEASE(r, "exit:0");
+    r->boxes->fail_create = -BH_E_HOST;
+    const struct bh_result *result = rig_run(r, &lease);
+    expect(result, FAILED, "host", NULL);
+    assert_null(result->limits);
+    T_INT(result->disk_bytes, -1);
+}
+
+static void test_too_many_arguments_are_counted(void **state)
+{
+    struct rig *r = *state;
+    struct bh_lease lease = RIG_LEASE(r, "fail:7=exec"); /* E2BIG */
+    const struct bh_result *result = rig_run(r, &lease);
+    expect(result, FAILED, "exit", "bytes; the kernel takes 2 MiB of them together");
+    T_INT(result->exit_code, 126);
+    T_TRUE(strstr(result->detail, "are 0 bytes") == NULL);
+}
+
 static void test_nothing_declared_nothing_collected(void **state)
 {
     struct rig *r = *state;
@@ -185,7 +238,7 @@ static void test_how_commands_end_badly(void **state)
         {"fail:2=exec", "exit", "command 'fake' was not found in the box", 127, 0},
         {"fail:13=exec", "exit", "command 'fake': Permission denied", 126, 0},
         {"fail:8=exec", "exit", "command 'fake': Exec format error", 126, 0},
-        {"fail:7=exec", "exit", "command 'fake': Argument list too long", 126, 0},
+        {"fail:7=exec", "exit", "arguments and the environment of command 'fake'", 126, 0},
         {"fail:12=exec", "host", "cannot exec fake: Cannot allocate memory", -1, 0},
         {"fail:2=enter the working directory '/nope'", "exit",
          "cannot enter the working directory '/nope': No such file or directory", 126, 0},
@@ -348,6 +401,9 @@ int main(void)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, rig_setup, rig_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_a_plain_success),
+        TEST(test_limits_are_reasons_and_are_recorded),
+        TEST(test_a_box_that_never_was_held_nothing),
+        TEST(test_too_many_arguments_are_counted),
         TEST(test_nothing_declared_nothing_collected),
         TEST(test_setup_then_run),
         TEST(test_what_an_agent_finds),
