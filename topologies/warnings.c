@@ -49,6 +49,34 @@ static void warn_sources(struct bh_planner *pl)
     }
 }
 
+/* A group inside a box that is smaller than itself bounds nothing. */
+static void warn_group(struct bh_planner *pl, const struct bh_plan_box *box, const struct bh_plan_agent *a, int limit)
+{
+    char mine[BH_LIMIT_TEXT], all[BH_LIMIT_TEXT];
+    struct bh_err *err = NULL;
+    enum bh_limit which = (enum bh_limit)limit;
+    bh_err_set(&err, BH_E_BAD_VALUE, 0, "agent '%s' may have %s %s, and its box '%s' has %s", a->name,
+               bh_limit_name(which), bh_limit_format(which, a->limits.of[limit], mine), box->id,
+               bh_limit_format(which, box->limits.of[limit], all));
+    bh_err_hint(&err, "raise it in boxes.%s.limits, or give the agent a box of its own", box->id);
+    bh_planner_warn(pl, err, a->doc->traits.crew_limits.pos,
+                    bh_arena_printf(pl->arena, "%s.limits.%s", a->doc->path, bh_limit_name(which)));
+}
+
+static void warn_groups(struct bh_planner *pl)
+{
+    static const enum bh_limit groups[] = {BH_LIMIT_MEMORY, BH_LIMIT_CPUS, BH_LIMIT_PIDS};
+    for (size_t i = 0; i < pl->plan->n_agents; i++) {
+        const struct bh_plan_agent *a = &pl->plan->agents[i];
+        const struct bh_plan_box *box = &pl->plan->boxes[a->box];
+        for (size_t k = 0; box->shared && k < BH_ARRAY_LEN(groups); k++) {
+            int64_t all = box->limits.of[groups[k]];
+            if (all > 0 && a->limits.of[groups[k]] > all)
+                warn_group(pl, box, a, groups[k]);
+        }
+    }
+}
+
 static void warn_boxes(struct bh_planner *pl)
 {
     BH_CLEANUP_FREE bool *used = bh_calloc(pl->doc->n_boxes + 1, sizeof(*used));
@@ -119,5 +147,6 @@ void bh_plan_warnings(struct bh_planner *pl)
     warn_later(pl);
     warn_sources(pl);
     warn_boxes(pl);
+    warn_groups(pl);
     warn_params(pl);
 }

@@ -93,6 +93,16 @@ static void an_inherited_limit_splits_nobody(void **state)
     plan_free(&x);
 }
 
+static void a_group_larger_than_its_box_is_warned_of(void **state)
+{
+    struct planned x;
+    (void)state;
+    plan_good(&x, HEAD "boxes: {crew: {limits: {memory: 64MiB, pids: 9}}}\n"
+                       "agents: [{name: a, run: x, limits: {memory: 1GiB, pids: 9}}]\n");
+    T_STR(plan_warning(&x, BH_E_BAD_VALUE), "agent 'a' may have memory 1GiB, and its box 'crew' has 64MiB");
+    plan_free(&x);
+}
+
 static void the_plan_shows_them(void **state)
 {
     struct planned x;
@@ -149,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_find_their_owner),
         cmocka_unit_test(an_inherited_limit_splits_nobody),
+        cmocka_unit_test(a_group_larger_than_its_box_is_warned_of),
         cmocka_unit_test(the_plan_shows_them),
         cmocka_unit_test(limits_in_words),
     };
