@@ -57,6 +57,8 @@ struct bh_bus_listener {
 static int start_listener(struct bh_bus_listener *l, const char *url, struct bh_err **err)
 {
     int rc = bh_bus_url_check(url, err);
+    if (rc == 0)
+        rc = bh_bus_threads_check(err);
     if (rc == 0 && bh_bus_ipc_path(url))
         rc = bh_bus_path_take(&l->path, bh_bus_ipc_path(url), err);
     if (rc != 0)
@@ -103,6 +105,8 @@ struct bh_bus_dialer {
 int bh_bus_dialer_new(const char *url, struct bh_bus_dialer **ret, struct bh_err **err)
 {
     int rc = bh_bus_url_check(url, err);
+    if (rc == 0)
+        rc = bh_bus_threads_check(err);
     if (rc != 0)
         return rc;
     BH_CLEANUP_FREE char *stream_url = bh_bus_stream_url(url);

@@ -39,3 +39,7 @@ struct bh_bus_stream *bh_bus_op_take_stream(struct bh_bus_op *op);
 /* Some bytes, at least one; the memory must stay until the end. */
 void bh_bus_op_recv(struct bh_bus_op *op, struct bh_bus_stream *s, void *data, size_t len);
 void bh_bus_op_send(struct bh_bus_op *op, struct bh_bus_stream *s, const void *data, size_t len, int64_t timeout_ns);
+
+/* bus_threads.c: nng hangs or crashes where it cannot start its threads, so that there is room for them is found out
+ * by starting as many, once per process. HOST. */
+int bh_bus_threads_check(struct bh_err **err) BH_MUST_CHECK;
