@@ -74,13 +74,23 @@ static int do_mount_calls(const struct bh_launcher *l, struct bh_fail *fail)
     return move_mount(fd, "", AT_FDCWD, PLACE, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? bh_fail(fail, errno, "move_mount") : 0;
 }
 
+/* Without a tree of our own nothing can be copied for an ordinary user; the child has the host's mounts then. */
+static int enter_folder(const struct bh_launcher *l)
+{
+    if (!l->in_tree)
+        return chdir(l->home_path) < 0 ? -1 : chdir(fixture.dir);
+    if (move_mount(fixture.mount, "", AT_FDCWD, PLACE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -1;
+    return chdir(PLACE);
+}
+
 static int do_overlay(const struct bh_launcher *l, struct bh_fail *fail)
 {
     (void)l;
     if (fixture.error)
         return bh_fail(fail, fixture.error, "open_tree or mkdir");
-    if (move_mount(fixture.mount, "", AT_FDCWD, PLACE, MOVE_MOUNT_F_EMPTY_PATH) < 0 || chdir(PLACE) < 0)
-        return bh_fail(fail, errno, "move_mount");
+    if (enter_folder(l) < 0)
+        return bh_fail(fail, errno, "move_mount or chdir");
     if (mount("overlay", "at", "overlay", 0, "lowerdir=lower,upperdir=upper,workdir=work,userxattr,volatile") < 0)
         return bh_fail(fail, errno, "mount");
     /* Some file systems take the mount and no file. */
@@ -256,7 +266,7 @@ int bh_try_all(const struct bh_launcher *l, bool with_overlay, enum bh_try *ret_
 
 /* --- the folder --- */
 
-static int make_folder(const struct bh_launcher *l, int home)
+static int make_folder(const struct bh_launcher *l)
 {
     static const char *const dirs[] = {"", "/lower", "/upper", "/work", "/at"};
     unsigned id = 0;
@@ -265,13 +275,13 @@ static int make_folder(const struct bh_launcher *l, int home)
     for (size_t i = 0; i < BH_ARRAY_LEN(dirs); i++) {
         char path[64];
         (void)snprintf(path, sizeof(path), "%s%s", fixture.dir, dirs[i]);
-        if (mkdirat(home, path, 0755) < 0)
+        if (mkdirat(l->home, path, 0755) < 0)
             return -1;
-        if (l->mode == BH_IDS_RANGE && fchownat(home, path, l->first_id, l->first_id, AT_SYMLINK_NOFOLLOW) < 0)
+        if (l->mode == BH_IDS_RANGE && fchownat(l->home, path, l->first_id, l->first_id, AT_SYMLINK_NOFOLLOW) < 0)
             return -1;
     }
-    fixture.mount = bh_mount_clone(home, fixture.dir, false);
-    return fixture.mount < 0 ? -1 : 0;
+    fixture.mount = l->in_tree ? bh_mount_clone(l->home, fixture.dir, false) : -1;
+    return l->in_tree && fixture.mount < 0 ? -1 : 0;
 }
 
 void bh_tries_begin(const struct bh_launcher *l, bool with_overlay)
@@ -279,9 +289,7 @@ void bh_tries_begin(const struct bh_launcher *l, bool with_overlay)
     fixture = (struct fixture){.mount = -1};
     if (!with_overlay)
         return;
-    /* Where we have no tree of our own our descriptor is one of another mount namespace: no copy can be taken of it. */
-    BH_CLEANUP_FD int again = l->in_tree ? -1 : open(l->home_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (make_folder(l, again >= 0 ? again : l->home) < 0)
+    if (make_folder(l) < 0)
         fixture.error = errno ? errno : EIO;
 }
 
