@@ -52,6 +52,12 @@ bool bh_disk_is_low(const struct bh_disk_space *space)
            (space->inodes > 0 && space->free_inodes < bh_disk_reserve_inodes(space));
 }
 
+bool bh_disk_is_tight(const struct bh_disk_space *space)
+{
+    return space->free < 4 * bh_disk_reserve(space) ||
+           (space->inodes > 0 && space->free_inodes < 4 * bh_disk_reserve_inodes(space));
+}
+
 const char *bh_disk_over(const struct bh_disk_usage *usage, const struct bh_disk_limits *limits)
 {
     if (limits->bytes > 0 && usage->bytes > limits->bytes)

@@ -34,6 +34,8 @@ struct bh_disk_space {
 int64_t bh_disk_reserve(const struct bh_disk_space *space);
 int64_t bh_disk_reserve_inodes(const struct bh_disk_space *space);
 bool bh_disk_is_low(const struct bh_disk_space *space);
+/* It may be low a moment from now: to be looked at more often. */
+bool bh_disk_is_tight(const struct bh_disk_space *space);
 
 /* --- one box --- */
 

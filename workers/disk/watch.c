@@ -77,8 +77,24 @@ static void judge_from_now(struct bh_disk_watch *w)
     w->stopped_some = false;
     BH_LIST_FOREACH (it, tmp, &w->boxes) {
         struct bh_disk_box *b = BOX(it);
-        b->unjudged = b->running > 0 && b->by != BH_BY_TMPFS && b->by != BH_BY_QUOTA;
-        b->must = b->unjudged;
+        if (b->running == 0 || b->by == BH_BY_TMPFS)
+            continue;
+        b->unjudged = b->must = b->by != BH_BY_QUOTA;
+        b->halted = true;
+        b->events->pause(b->arg, true);
+    }
+}
+
+static void go_on(struct bh_disk_watch *w)
+{
+    BH_LIST_FOREACH (it, tmp, &w->boxes) {
+        struct bh_disk_box *b = BOX(it);
+        b->unjudged = false;
+        if (!b->halted)
+            continue;
+        b->halted = false;
+        if (!b->paused)
+            b->events->pause(b->arg, false);
     }
 }
 
@@ -126,6 +142,8 @@ static void guard_reserve(struct bh_disk_watch *w, const struct bh_disk_space *s
 {
     char left[BH_UNIT_TEXT], inodes[32];
     if (!bh_disk_is_low(space)) {
+        if (w->reserve == JUDGING)
+            go_on(w);
         w->reserve = PLENTY;
         return;
     }
@@ -141,8 +159,19 @@ static void guard_reserve(struct bh_disk_watch *w, const struct bh_disk_space *s
         return;
     if (!w->stopped_some)
         stop_the_largest(w, space);
+    go_on(w);
     w->reserve = JUDGED;
     w->mark = *space;
+}
+
+/* A disk can be filled in less than a tick; the nearer that is, the shorter they are. */
+static void set_pace(struct bh_disk_watch *w, const struct bh_disk_space *space)
+{
+    bool hurried = bh_disk_is_tight(space);
+    const struct timeval period = {.tv_usec = hurried ? BH_DISK_HURRIED_US : BH_DISK_TICK_US};
+    if (hurried != w->hurried)
+        (void)event_add(w->tick, &period);
+    w->hurried = hurried;
 }
 
 /* --- the tick --- */
@@ -163,8 +192,11 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         if (BOX(it)->memory > 0 && w->ticks % WEIGH_EVERY == 0)
             bh_disk_box_weigh(BOX(it));
     }
-    if (w->running == 0)
+    set_pace(w, &space);
+    if (w->running == 0) {
         (void)event_del(w->tick);
+        w->hurried = false;
+    }
 }
 
 static void free_parts(struct bh_disk_watch *w)

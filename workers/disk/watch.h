@@ -8,7 +8,8 @@
  * found over its limit is paused and counted again before it is stopped: nobody is killed for a folder that was moved
  * while it was counted.
  *
- * When the host itself has too little left, all boxes are judged at once, limits or not, and new ones are refused.
+ * When the host itself has too little left, all boxes are halted and judged at once, limits or not, the one that must
+ * go is stopped, and the others go on; new ones are refused.
  *
  * Everything here is called on the loop's thread, and calls back on it, never from inside a call.
  */

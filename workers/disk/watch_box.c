@@ -141,13 +141,14 @@ static void judge(struct bh_disk_box *b, const struct bh_disk_usage *usage)
     const char *over = bh_disk_over(usage, &b->limits);
     if (!over && b->paused) {
         b->paused = false;
-        b->events->pause(b->arg, false);
-    } else if (over && b->running > 0 && !b->paused) {
+        if (!b->halted)
+            b->events->pause(b->arg, false);
+    } else if (over && b->running > 0 && !b->paused && !b->halted) {
         b->paused = true;
         b->must = true;
         b->events->pause(b->arg, true);
     } else if (over && b->running > 0) {
-        b->paused = false;
+        b->paused = b->halted = false;
         b->unjudged = false;
         b->met = true;
         b->watch->stopped_some = true;
@@ -292,7 +293,7 @@ void bh_disk_box_free(struct bh_disk_box *b)
 
 void bh_disk_box_begin(struct bh_disk_box *b)
 {
-    const struct timeval period = {.tv_usec = TICK_US};
+    const struct timeval period = {.tv_usec = BH_DISK_TICK_US};
     if (b->running == 0) {
         b->met = false;
         b->must = bh_disk_over(&b->pace.usage, &b->limits) != NULL;

@@ -22,6 +22,7 @@ struct bh_disk_watch {
     int home; /* descriptor, for its file system */
     char *path;
     struct event *tick;
+    bool hurried; /* the tick is the short one */
     unsigned ticks;
     bool knows_host;
     struct bh_disk_host host;
@@ -50,6 +51,7 @@ struct bh_disk_box {
     bool known;                /* somebody has looked */
     bool met;                  /* was at its limit while something ran */
     bool paused;               /* to be counted again */
+    bool halted;               /* until it is judged who has to go */
     bool must;                 /* be looked at at the next tick */
     bool unjudged;             /* the host waits for its count */
     struct bh_disk_usage base; /* QUOTA, TMPFS: what the empty box held */
@@ -59,6 +61,8 @@ struct bh_disk_box {
 };
 
 /* watch.c */
+#define BH_DISK_TICK_US 100000
+#define BH_DISK_HURRIED_US 20000
 void bh_disk_space_read(const struct bh_disk_watch *w, struct bh_disk_space *ret);
 /* A helper thread, made when it is first asked for; NULL where none can be had. */
 struct bh_helper *bh_disk_watch_helper(struct bh_disk_watch *w, struct bh_helper **which);

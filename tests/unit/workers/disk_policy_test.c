@@ -76,6 +76,7 @@ static void low(void **state)
     struct bh_disk_space s = space(50 * GIB, GIB, 1000, 20);
     (void)state;
     T_TRUE(!bh_disk_is_low(&s));
+    T_TRUE(bh_disk_is_tight(&s));
     s.free--;
     T_TRUE(bh_disk_is_low(&s));
     s.free++;
@@ -83,6 +84,14 @@ static void low(void **state)
     T_TRUE(bh_disk_is_low(&s));
     s.inodes = s.free_inodes = 0; /* a file system that has no such number */
     T_TRUE(!bh_disk_is_low(&s));
+    s.free = 4 * GIB;
+    T_TRUE(!bh_disk_is_tight(&s));
+    s.free--;
+    T_TRUE(bh_disk_is_tight(&s));
+    s = space(50 * GIB, 4 * GIB, 1000, 80);
+    T_TRUE(!bh_disk_is_tight(&s));
+    s.free_inodes--;
+    T_TRUE(bh_disk_is_tight(&s));
     s = space(0, 0, 0, 0); /* nobody could ask */
     T_TRUE(!bh_disk_is_low(&s));
 }
