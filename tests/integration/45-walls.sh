@@ -111,11 +111,11 @@ version: 1
 name: t
 topology: per-agent
 agents:
-  - {name: big, run: 'truncate -s 1T out/o', outputs: [o], on_failure: continue}
+  - {name: big, run: 'exec truncate -s 1T out/o', outputs: [o], on_failure: continue}
   - {name: holes, run: 'truncate -s 1G out/h; echo end >> out/h', outputs: [h]}
 YAML
 expect 0 'outputs that are mostly holes' timeout 120 "$work/bin/bulkhead" run p.yaml -q
-same 'more than a disk may hold is refused' "$(bulkhead show @latest -o json | field '["agents"][0]["attempts"][0]["reason"]')" output-invalid
+same 'more than its disk may hold cannot even be made' "$(bulkhead show @latest -o json | field '["agents"][0]["attempts"][0]["reason"]')" disk-full
 digest=$(bulkhead artifacts @latest -o json | field '[0]["digest"][7:]')
 check 'holes stay holes in the store' test "$(du -k "home/cas/sha256/${digest:0:2}/${digest:2}" | cut -f1)" -lt 1000
 
