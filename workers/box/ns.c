@@ -106,6 +106,7 @@ static void op_create(struct bh_boxes *boxes, const struct bh_box_spec *spec, bh
 
 static void op_freeze(struct bh_box *box, const char *layer, bh_box_done_fn fn, void *arg)
 {
+    BH_ASSERT(box->disk_by != BH_BY_TMPFS); /* what lies in memory is gone with the box */
     box->layer = bh_strdup(layer);
     bh_ns_box_end(box, END_FREEZE, fn, arg);
 }

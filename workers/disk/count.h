@@ -27,3 +27,8 @@ void bh_disk_seen_fini(struct bh_disk_seen *seen);
 
 /* Adds what lies below `dirfd` (which must be readable) to *usage, the directory itself left out. */
 void bh_disk_count(int dirfd, const struct bh_disk_bounds *bounds, struct bh_disk_usage *usage);
+/*
+ * The same from nothing, in a child of this process, for an ordinary user to whom some folders were closed. -1 where
+ * that cannot be had (or we are root, and nothing was closed).
+ */
+int bh_disk_count_as_owner(int dirfd, const struct bh_disk_bounds *bounds, struct bh_disk_usage *usage);

@@ -94,12 +94,23 @@ static void count_upper(const char *folder, const struct bh_disk_bounds *bounds,
     }
 }
 
+/* Something was closed to us: upper/ itself is ours, so what lies above the trees is counted, too. */
+static void count_closed(struct walk *w)
+{
+    struct bh_disk_usage usage;
+    BH_CLEANUP_FD int upper = open_upper(w->folder);
+    if (upper >= 0 && bh_disk_count_as_owner(upper, &w->bounds, &usage) == 0)
+        w->usage = usage;
+}
+
 static void run_walk(void *data)
 {
     struct walk *w = data;
     struct bh_disk_processes processes = {0};
     w->started = bh_mono_now();
     count_upper(w->folder, &w->bounds, &w->usage);
+    if (w->usage.hidden > 0 && !w->usage.cut)
+        count_closed(w);
     if (!w->usage.cut && w->init > 0) {
         bh_disk_processes_find(w->init, &processes);
         bh_disk_count_open(&processes, &w->bounds, &w->usage);

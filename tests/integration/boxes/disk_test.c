@@ -117,6 +117,23 @@ static void deleted_file(void **state)
     T_INT(kit_destroy(&b, false), 0);
 }
 
+/* Nor does one whose folder is closed to all, its owner too. */
+static void closed_folder(void **state)
+{
+    struct kit_how how = with(32 * MIB, 0);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    kit_sh(
+        &b, &e,
+        "mkdir d; exec 3> d/a 4> d/b 5> d/c 6> d/d; chmod 0 d; for i in 3 4 5 6; do head -c 16M /dev/zero >&$i; done; "
+        "sleep 1000");
+    was_stopped(&e, "its limit is 32.0 MiB");
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
 static void sparse_is_not_counted(void **state)
 {
     struct kit_how how = with(32 * MIB, 0);
@@ -350,6 +367,7 @@ int main(void)
         cmocka_unit_test(zeros_over_the_limit),
         cmocka_unit_test(many_small_files),
         cmocka_unit_test(deleted_file),
+        cmocka_unit_test(closed_folder),
         cmocka_unit_test(sparse_is_not_counted),
         cmocka_unit_test(one_file_stops_exactly),
         cmocka_unit_test(neighbour_runs_on),
