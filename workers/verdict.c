@@ -252,6 +252,20 @@ static void of_signal(struct bh_verdict *ret, const struct bh_command_name *name
         bh_verdict_failed(ret, BH_REASON_SIGNAL, "%s was ended by signal %d", name->what, sig);
 }
 
+/* A shell gives 128 and the signal for a command of its own that died; for this one it is worth a word. */
+static void of_exit(struct bh_verdict *ret, const struct bh_command_name *name, int status)
+{
+    char text[BH_LIMIT_TEXT];
+    int64_t disk = name->limits ? name->limits->of[BH_LIMIT_DISK] : 0;
+    if (status == 128 + SIGXFSZ && disk > 0)
+        bh_verdict_failed(ret, BH_REASON_EXIT,
+                          "%s exited with code %d, as a shell does when a file became larger than it may: the disk "
+                          "limit is %s",
+                          name->what, status, bh_limit_format(BH_LIMIT_DISK, disk, text));
+    else
+        bh_verdict_failed(ret, BH_REASON_EXIT, "%s exited with code %d", name->what, status);
+}
+
 bool bh_verdict_of_command(struct bh_verdict *ret, const struct bh_command_name *name, const struct bh_command_end *end)
 {
     const struct bh_exec_result *result = &end->result;
@@ -270,7 +284,7 @@ bool bh_verdict_of_command(struct bh_verdict *ret, const struct bh_command_name 
     else if (result->end == BH_EXEC_SIGNALED)
         of_signal(ret, name, result->status);
     else if (!good)
-        bh_verdict_failed(ret, BH_REASON_EXIT, "%s exited with code %d", name->what, result->status);
+        of_exit(ret, name, result->status);
     else
         bh_verdict_succeeded(ret);
     if (result->end == BH_EXEC_EXITED)

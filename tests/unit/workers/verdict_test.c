@@ -41,6 +41,11 @@ static const struct {
      .reason = "box-lost",
      .detail = "the box died during run",
      .exit_code = -1},
+    {.result = {EXITED(128 + SIGXFSZ)},
+     .outcome = BH_OUTCOME_FAILED,
+     .reason = "exit",
+     .detail = "exited with code 153, as a shell does when a file became larger than it may: the disk limit is 1MiB",
+     .exit_code = 153},
     /* limits come before statuses */
     {.result = {SIGNALED(SIGKILL), .oom = true},
      .outcome = BH_OUTCOME_FAILED,
