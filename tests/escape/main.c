@@ -211,7 +211,7 @@ static void inside(const struct attempt *a)
 {
     char line[512];
     int error;
-    if (a->sibling) { /* one of them signals whomever it can */
+    if (a->sibling || a->bomb) { /* some signal whomever they can */
         (void)signal(SIGTERM, SIG_IGN);
         (void)signal(SIGUSR1, SIG_IGN);
     }

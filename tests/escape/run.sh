@@ -24,6 +24,7 @@ esac
 
 # --- what they aim at
 mkdir -p project/.git/hooks project/in target
+done_bombs=
 cd project
 printf 'the truth\n' > in/data
 cp "$work/bin/escape" escape
@@ -91,9 +92,10 @@ judge() { # what names…
   done
 }
 
-before() { find . -type f -not -name '*.yaml' -exec sha256sum {} + | sort; find "$HOME" -maxdepth 1 ! -name std* ! -name log | sort; }
+before() { find . -type f -not -name '*.yaml' -exec sha256sum {} + | sort; find "$HOME" -maxdepth 1 ! -name std* ! -name log ! -name site.yaml | sort; }
 was=$(before)
-usr_was=$(find /usr/local/bin /usr/bin /usr /opt -maxdepth 1 -newermt @0 -printf '%p %s %m %T@\n' 2> /dev/null | sha256sum)
+programs() { find /usr/bin/base64 /usr/local/bin /usr/bh-escape -printf '%p %s %m %T@\n' 2> /dev/null | sort | sha256sum || true; }
+usr_was=$(programs)
 
 mapfile -t plain < <(./escape list plain)
 for user in agent root; do
@@ -131,9 +133,35 @@ expect 0 'one box for all' env BH_SECRET="$canary" "$work/bin/bulkhead" run shar
 judge 'shared box' "${siblings[@]}" "${plain[@]}"
 quiet 'a shared box'
 
+# --- all there is of something, in boxes with limits
+mapfile -t bombs < <(./escape list bomb)
+{
+  head_of per-agent 'defaults: {limits: {memory: 256MiB, pids: 64, nofile: 256, disk: 64MiB, inodes: 4000}}'
+  for name in "${bombs[@]}"; do agent "$name" "$name"; done
+} > bombs.yaml
+status=0
+bulkhead run bombs.yaml -q > ../log 2>&1 || status=$?
+if [ "$status" -eq 7 ]; then # without control groups: refused, unless the site says that less will do
+  has 'a limit that cannot be held is refused, with the reason' "$(cat ../log)" 'cannot enforce'
+  printf 'limits: best-effort\n' > site.yaml
+  expect 0 'limits are watched where the site says so' env BULKHEAD_SITE="$PWD/site.yaml" "$work/bin/bulkhead" run bombs.yaml -q
+else
+  same 'boxes with limits' "$status" 0
+fi
+bulkhead logs @latest --no-prefix > ../log 2>&1 || true
+for name in "${bombs[@]}"; do # it says itself how far it came, or was ended for its limit
+  line=$(grep "^$name " ../log || true)
+  reason=$(bulkhead show @latest -o json | field "[\"agents\"][${#done_bombs}][\"attempts\"][0][\"reason\"]")
+  done_bombs+=x
+  case "$line $reason" in
+    "$name held: "* | *' pids' | *' oom' | *' disk-full') ok "bombs: $name: ${line:-$reason}" ;;
+    *) not_ok "bombs: $line $reason" ;;
+  esac
+done
+expect 0 'the host goes on' "$work/bin/bulkhead" run own-agent.yaml -q --only key-list
+
 same 'the folder of the pipeline and the home are as they were' "$(before)" "$was"
-same "the host's programs are as they were" \
-  "$(find /usr/local/bin /usr/bin /usr /opt -maxdepth 1 -newermt @0 -printf '%p %s %m %T@\n' 2> /dev/null | sha256sum)" "$usr_was"
+same "the host's programs are as they were" "$(programs)" "$usr_was"
 check 'no secret is in the logs, the store or the journal' test -z "$(grep -rl "$canary" "$BULKHEAD_HOME" | head -n 3)"
 exec {HOST[1]}>&-
 check 'nothing is left running' wait_for_none

@@ -187,7 +187,7 @@ static void links_in_the_way_steer_nothing(void **state)
 {
     (void)state;
     const char *const links[] = {
-        witness, "../deliver", "/deliver", "/proc/1/root", "../../../../../../../..", "/home", "/layers",
+        witness, "/deliver", "/proc/1/root", "../../../../../../../..", "/home",
     };
     for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
         for (size_t k = 0; k < BH_ARRAY_LEN(links); k++)
