@@ -110,14 +110,14 @@ run_table() { # description top-level-line table
 head -c 3000000 /dev/urandom > big
 cat > fits << TABLE
 pipes|limits: {pids: 4}, run: 'echo hi ;; cat'|None|
-disk|limits: {disk: 1MiB}, run: 'dd if=/dev/zero of=x bs=1M count=5'|disk-full|disk limit of 1MiB was reached
-diskexec|limits: {disk: 1MiB}, run: 'exec dd if=/dev/zero of=x bs=1M count=5'|disk-full|SIGXFSZ
+disk|limits: {disk: 1MiB}, run: 'dd if=/dev/zero of=x bs=1M count=5'|disk-full|limit
+diskexec|limits: {disk: 1MiB}, run: 'exec dd if=/dev/zero of=x bs=1M count=5'|disk-full|limit
 parts|limits: {disk: 1MiB}, run: 'for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=x\$i bs=500K count=1; done; exec sleep 86397'|disk-full|and its limit is 1.0 MiB
 memory|keep: never, limits: {disk: 1MiB}, run: 'for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=x\$i bs=500K count=1; done'|disk-full|
 bigfile|limits: {disk: 1MiB}, files: {big: ./big}, run: 'exec sleep 86397'|disk-full|and its limit is 1.0 MiB
 bigfilemem|keep: never, limits: {disk: 1MiB}, files: {big: ./big}, run: 'true'|disk-full|cannot copy big: No space left on device: disk limit of 1MiB was reached
 inodes|limits: {inodes: 100}, run: 'i=0; while [ \$i -lt 1000 ]; do i=\$((i+1)); echo > f\$i; done; exec sleep 86397'|disk-full|and its limit is 100
-diskgood|limits: {disk: 1MiB}, run: '(dd if=/dev/zero of=x bs=1M count=5) ;;;; true'|None|
+diskgood|keep: never, limits: {disk: 1MiB}, run: '(dd if=/dev/zero of=x bs=1M count=5) ;;;; true'|None|
 nofile|limits: {nofile: 16}, run: 'test \$(ulimit -n) -eq 16; test \$(ulimit -Hn) -eq 16'|None|
 openfiles|limits: {nofile: 16}, run: 'for i in 3 4 5 6 7 8 9; do eval "exec \$i</dev/null"; done; sh -c "for i in 3 4 5 6 7 8 9; do echo; done" > /dev/null'|None|
 output|limits: {output: 4KiB}, run: 'head -c 100000 /dev/zero ;; tr "\\\\0" "x"'|None|
