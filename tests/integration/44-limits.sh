@@ -152,10 +152,10 @@ oomshell|limits: {memory: 32MiB}, run: '${hog/|/;;}'|oom|exited with code 137: m
 oomcaught|limits: {memory: 32MiB}, run: '${hog/|/;;} ;;;; exit 3'|oom|exited with code 3: memory limit of 32MiB was reached
 oomgood|limits: {memory: 32MiB}, run: '(${hog/|/;;}) ;;;; true'|None|
 oomsetup|limits: {memory: 32MiB}, setup: '${hog/|/;;}', run: 'true'|oom|setup exited with code 137: memory limit of 32MiB was reached
-oomslow|limits: {memory: 32MiB}, timeout: {run: 2s, grace: 1s}, run: '(${hog/|/;;}) ;;;; exec sleep 86397'|timeout(run)|; its memory limit of 32MiB was reached
+oomslow|limits: {memory: 32MiB}, timeout: {run: 8s, grace: 1s}, run: '(${hog/|/;;}) ;;;; exec sleep 86397'|timeout(run)|; its memory limit of 32MiB was reached
 pids|limits: {pids: 8}, run: 'for i in 1 2 3 4 5 6 7 8 9 10; do sleep 86397 & done; wait'|pids|pids limit of 8 was reached
 pidsgood|limits: {pids: 8}, run: '(for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1 & done; wait) ;;;; true'|None|
-bomb|limits: {pids: 64}, timeout: {run: 2s, grace: 100ms}, run: '(f() { f ;; f & }; f) ;;;; true; exec sleep 86397'|timeout(run)|; its pids limit of 64 was reached
+bomb|limits: {pids: 64}, timeout: {run: 4s, grace: 100ms}, run: '(f() { f ;; f & }; f) ;;;; true; exec sleep 86397'|timeout(run)|; its pids limit of 64 was reached
 innocent|run: 'exec sleep 1'|None|
 TABLE
 run_table 'held in a box of its own' 'topology: per-agent' held
