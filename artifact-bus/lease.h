@@ -37,7 +37,7 @@ struct bh_lease_box {
     bool writable_usr;
     char *base;         /* "host", "oci:…", …: as the document has it, for the record */
     char *base_digest;  /* of an image: "sha256:…"; NULL: the base `host` */
-    char **base_layers; /* folders below bases/, newest first; none: the base `host` */
+    char **base_layers; /* folders below bases/images, newest first; none: the base `host` */
     size_t n_base_layers;
     int64_t agent_uid, agent_gid; /* of an image's user; 0: the usual 1000 */
     struct bh_limits limits;      /* of the whole box; what is not said has a default that the worker fills in */

@@ -18,7 +18,7 @@ struct event_base;
 struct bh_box_spec {
     const char *run_dir; /* absolute path of runs/RUN: boxes/KEY and layers/ lie below it */
     const char *key;     /* a single path segment; its folder must not exist yet */
-    /* Folders below the state directory's bases/, newest first; NULL, 0: the base `host`, whose /usr and /opt are
+    /* Folders below the state directory's bases/images, newest first; NULL, 0: the base `host`, whose /usr and /opt are
      * shown. */
     const char *const *base_layers;
     size_t n_base_layers;

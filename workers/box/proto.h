@@ -177,9 +177,10 @@ struct bh_msg_box {
     uint32_t agent_uid, agent_gid;
     struct bh_msg_limits limits;
 };
-#define BH_BOX_NPROC (1u << 16) /* `pids` is held by RLIMIT_NPROC */
-#define BH_BOX_IDLE (1u << 17)  /* agents get what processor time nobody else wants: no group bounds them */
-#define BH_BASE_MAX 440         /* with the layers of a run what the kernel stacks: 500 */
+#define BH_BOX_NPROC (1u << 16)      /* `pids` is held by RLIMIT_NPROC */
+#define BH_BOX_IDLE (1u << 17)       /* agents get what processor time nobody else wants: no group bounds them */
+#define BH_IMAGES_DIR "bases/images" /* below home: the folders of images */
+#define BH_BASE_MAX 440              /* with the layers of a run what the kernel stacks: 500 */
 /* A mount's path begins with one of these: */
 #define BH_MOUNT_BIND '='    /* attached as it is (it is read-only already) */
 #define BH_MOUNT_OVERLAY '+' /* the lowest layer of an overlay of the same name below the layers */

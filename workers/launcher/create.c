@@ -104,7 +104,10 @@ static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fa
 {
     char path[512];
     bool host = o->msg->flags & BH_CREATE_HOST_TREES; /* of an image the folders are found below the mount, by name */
-    (void)snprintf(path, sizeof(path), "bases%s%s", host ? "/" : "", host ? o->base[0] : "");
+    if (host)
+        (void)snprintf(path, sizeof(path), "bases/%s", o->base[0]);
+    else
+        (void)snprintf(path, sizeof(path), BH_IMAGES_DIR);
     BH_CLEANUP_FD int base = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
     if (base < 0 || add_mount(o, bh_mount_clone(base, "", false), "the base", fail) < 0)
         return base < 0 ? bh_fail(fail, errno, "open the base '%s'", o->base[0]) : -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the text of a `base` to folders below HOME/bases. Bytes of layers go through us to bulkhead-unpack and are
- * hashed on the way, so what a folder is named by is what it was made of, whatever the archive did to that program.
+ * From the text of a `base` to folders below HOME/bases/images. Bytes of layers go through us to bulkhead-unpack and
+ * are hashed on the way, so what a folder is named by is what it was made of, whatever the archive did to that program.
  */
 #include "workers/rootfs/image.h"
 
@@ -518,7 +518,7 @@ static int finish(struct import *im, struct bh_err **err)
 int bh_image_import(const struct bh_image_host *host, const char *base, const char *folder, struct bh_image *ret,
                     struct bh_err **err)
 {
-    struct import im = {.at = -1, .layout = -1, .bases = {.fd = -1, .program = -1, .stage_fd = -1}};
+    struct import im = {.at = -1, .layout = -1, .bases = {.parent = -1, .fd = -1, .program = -1, .stage_fd = -1}};
     const char *problem = bh_base_parse(base, &im.ref);
     if (problem || im.ref.kind == BH_BASE_HOST)
         return bh_err_set(err, BH_E_BAD_VALUE, 0, "the base '%s' %s", base, problem ? problem : "is no image");
@@ -545,7 +545,7 @@ int bh_image_import(const struct bh_image_host *host, const char *base, const ch
 bool bh_image_present(const char *home, const struct bh_image *image)
 {
     for (size_t i = 0; i < image->n_layers; i++) {
-        BH_CLEANUP_FREE char *path = bh_asprintf("%s/bases/%s/root", home, image->layers[i]);
+        BH_CLEANUP_FREE char *path = bh_asprintf("%s/" BH_IMAGES_DIR "/%s/root", home, image->layers[i]);
         if (access(path, F_OK) != 0)
             return false;
     }

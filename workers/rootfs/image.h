@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images as the base of boxes. An image becomes a list of folders below HOME/bases, each made once, never changed and
- * shared by all boxes and runs of this home: its layers, named by the digest of their bytes as we read them, and on top
- * one of ours with the places that a box mounts on, and accounts.
+ * Images as the base of boxes. An image becomes a list of folders below HOME/bases/images, each made once, never
+ * changed and shared by all boxes and runs of this home: its layers, named by the digest of their bytes as we read
+ * them, and on top one of ours with the places that a box mounts on, and accounts.
  *
- *   bases/MODE-DIGEST/          a layer: root/, and diff-id, the digest of its content as it was verified
- *   bases/MODE-tree-DIGEST/     a directory (image_tree.h): root/
- *   bases/MODE-image-DIGEST/    what is ours of one image: root/
+ *   MODE-DIGEST/          a layer: root/, and diff-id, the digest of its content as it was verified
+ *   MODE-tree-DIGEST/     a directory (image_tree.h): root/
+ *   MODE-image-DIGEST/    what is ours of one image: root/
  *
  * MODE says how ids lie on disk. Whoever imports is the process that submits, before anything of the run has started:
  * all calls block on the disk.
@@ -21,7 +21,7 @@ struct bh_val;
 struct bh_image {
     char *base;    /* as the document has it */
     char *digest;  /* "sha256:…" of the manifest; of a directory its key; of an archive of docker its config's */
-    char **layers; /* folders below bases, newest first */
+    char **layers; /* folders below BH_IMAGES_DIR, newest first */
     size_t n_layers;
     char **env; /* NAME=value */
     size_t n_env;

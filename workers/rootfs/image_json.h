@@ -8,7 +8,7 @@
 #include "artifact-bus/digest.h"
 #include "base/val.h"
 
-#define BH_IMAGE_JSON_MAX (8 << 20)
+#define BH_IMAGE_JSON_MAX (32 << 20)
 #define BH_IMAGE_INDEX_DEPTH 4
 
 struct bh_blob {

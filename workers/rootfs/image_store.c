@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "workers/rootfs/image_store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -31,25 +30,6 @@ static int io_error(const struct bh_bases *b, const char *what, struct bh_err **
 
 /* --- the folder --- */
 
-/* Of a process that is dead: nobody holds its lock. */
-static void sweep(int bases)
-{
-    int copy = openat(bases, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (!dir) {
-        bh_close(copy);
-        return;
-    }
-    for (struct dirent *e; (e = readdir(dir));) {
-        if (!bh_starts_with(e->d_name, STAGE))
-            continue;
-        BH_CLEANUP_FD int stage = openat(bases, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (stage >= 0 && flock(stage, LOCK_EX | LOCK_NB) == 0)
-            (void)bh_rmtree_at(bases, e->d_name);
-    }
-    (void)closedir(dir);
-}
-
 /* How ids lie on disk: the launcher has found out. */
 int bh_image_host_ask(struct bh_image_host *host, struct bh_err **err)
 {
@@ -72,23 +52,23 @@ int bh_image_host_ask(struct bh_image_host *host, struct bh_err **err)
 
 int bh_bases_open(const struct bh_image_host *host, const char *base, struct bh_bases *ret, struct bh_err **err)
 {
-    *ret = (struct bh_bases){.host = host, .base = base, .fd = -1, .program = -1, .stage_fd = -1};
-    ret->path = bh_path_join(host->home, "bases");
+    *ret = (struct bh_bases){.host = host, .base = base, .parent = -1, .fd = -1, .program = -1, .stage_fd = -1};
+    ret->path = bh_asprintf("%s/" BH_IMAGES_DIR, host->home);
     int rc = bh_mkdir_p(ret->path, 0700, err);
     if (rc != 0)
         return rc;
     ret->fd = open(ret->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ret->parent = ret->fd >= 0 ? openat(ret->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     /* Root of a box must be able to go through, though not to list: the folders above are closed to it anyway. */
-    if (ret->fd < 0 || (host->owner.mode == BH_IDS_RANGE && fchmod(ret->fd, 0711) < 0))
+    if (ret->parent < 0 || (host->owner.mode == BH_IDS_RANGE && fchmod(ret->fd, 0711) < 0))
         return bh_err_set(err, BH_E_IO, errno, "cannot open '%s'", ret->path);
-    sweep(ret->fd);
     return 0;
 }
 
 void bh_bases_close(struct bh_bases *b)
 {
     if (b->stage)
-        (void)bh_rmtree_at(b->fd, b->stage);
+        (void)bh_rmtree_at(b->parent, b->stage);
     for (size_t i = 0; i < b->n_parts; i++) {
         bh_free(b->parts[i].staged);
         bh_free(b->parts[i].name);
@@ -99,7 +79,8 @@ void bh_bases_close(struct bh_bases *b)
     bh_close(b->stage_fd);
     bh_close(b->program);
     bh_close(b->fd);
-    *b = (struct bh_bases){.fd = -1, .program = -1, .stage_fd = -1};
+    bh_close(b->parent);
+    *b = (struct bh_bases){.parent = -1, .fd = -1, .program = -1, .stage_fd = -1};
 }
 
 char *bh_bases_name(const struct bh_bases *b, const char *kind, const struct bh_digest *digest)
@@ -135,18 +116,18 @@ int bh_bases_open_root(const struct bh_bases *b, const char *name)
     return bh_open_beneath(part ? b->stage_fd : b->fd, path, O_RDONLY | O_DIRECTORY, 0);
 }
 
-/* Made and locked; a sweeper that came in between makes us try again. */
+/* Made and locked; who sweeps what dead processes left (scheduler/sweep.c) and came in between makes us try again. */
 static int make_stage(struct bh_bases *b)
 {
     static unsigned serial;
     for (int i = 0; i < STAGE_TRIES; i++) {
         BH_CLEANUP_FREE char *name = bh_asprintf(STAGE "%d-%u", (int)getpid(), serial++);
-        if (mkdirat(b->fd, name, 0700) < 0) {
+        if (mkdirat(b->parent, name, 0700) < 0) {
             if (errno != EEXIST)
                 return -1;
             continue;
         }
-        BH_CLEANUP_FD int fd = openat(b->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        BH_CLEANUP_FD int fd = openat(b->parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct stat st;
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0) {
             b->stage_fd = BH_TAKE_FD(fd);

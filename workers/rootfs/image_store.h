@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HOME/bases while an image comes into it. What is unpacked lies in a folder of this process (named with
- * BH_TEMPORARY_PREFIX, locked as long as we live) until all of it is on the disk; then each part is renamed to its name
- * for ever. Two processes may make the same at once: the first rename wins, the other's work is thrown away.
+ * HOME/bases/images while an image comes into it. What is unpacked lies in a folder of this process beside it (named
+ * with BH_TEMPORARY_PREFIX, locked as long as we live) until all of it is on the disk; then each part is renamed to its
+ * name for ever. Two processes may make the same at once: the first rename wins, the other's work is thrown away.
  */
 #pragma once
 
@@ -14,8 +14,8 @@ struct bh_bases {
     const struct bh_image_host *host;
     const char *base; /* of the document, for messages */
     char *path;
-    int fd, program;
-    char *stage; /* NULL: nothing was unpacked yet */
+    int parent, fd, program; /* bases, bases/images */
+    char *stage;             /* NULL: nothing was unpacked yet */
     int stage_fd;
     struct bh_bases_part {
         char *staged, *name;

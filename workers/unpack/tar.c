@@ -177,6 +177,7 @@ static int put_all(struct reading *r)
 {
     for (;;) {
         struct archive_entry *entry;
+        r->p->now = NULL; /* its name goes with the entry */
         int rc = archive_read_next_header(r->tar, &entry);
         if (rc == ARCHIVE_EOF)
             return r->failed ? -1 : 0;
