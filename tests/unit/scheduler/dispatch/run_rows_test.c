@@ -80,11 +80,30 @@ static void a_failure_names_agent_detail_and_remedy(void **state)
     T_TRUE(strcmp(bh_reason_remedy(BH_REASON_EXIT, 127), bh_reason_remedy(BH_REASON_EXIT, 1)) != 0);
 }
 
+static void an_attempt_says_what_held_it(void **state)
+{
+    struct fixture *f = *state;
+    step(f, (struct bh_event){.kind = BH_EV_START});
+    step(f, (struct bh_event){.kind = BH_EV_WORKER_UP, .slots = 1});
+    const struct bh_attempt *attempt = bh_engine_attempt(f->engine, 0);
+    BH_CLEANUP_VAL struct bh_val *ended = bh_val_map();
+    struct bh_attempt_facts facts = {.ended = ended};
+    BH_CLEANUP_FREE char *scratch = NULL;
+    struct bh_attempt_row row = bh_row_of_attempt("r", f->plan, attempt, &facts, &scratch);
+    T_TRUE(row.limits == NULL && row.output_dropped == 0);
+    bh_val_set_str(ended, "limits", "memory=cgroup-v2");
+    bh_val_set_int(ended, "output_dropped", 7);
+    row = bh_row_of_attempt("r", f->plan, attempt, &facts, &scratch);
+    T_STR(row.limits, "memory=cgroup-v2");
+    T_INT(row.output_dropped, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_deadline_is_nobodys_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failure_names_agent_detail_and_remedy, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_attempt_says_what_held_it, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
