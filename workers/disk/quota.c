@@ -44,12 +44,15 @@ static int limit(int fd, uint32_t project, const struct bh_disk_limits *limits)
     return quota(fd, Q_SETQUOTA, project, &q);
 }
 
-int bh_disk_quota_read(int dirfd, uint32_t project, struct bh_disk_usage *ret)
+int bh_disk_quota_read(int dirfd, uint32_t project, struct bh_disk_usage *ret, struct bh_disk_limits *ret_limits)
 {
     struct dqblk q = {0};
     if (quota(dirfd, Q_GETQUOTA, project, &q) < 0)
         return -1;
     *ret = (struct bh_disk_usage){.bytes = (int64_t)q.dqb_curspace, .inodes = (int64_t)q.dqb_curinodes};
+    if (ret_limits)
+        *ret_limits = (struct bh_disk_limits){.bytes = (int64_t)q.dqb_bhardlimit * QUOTA_UNIT,
+                                              .inodes = (int64_t)q.dqb_ihardlimit};
     return 0;
 }
 
@@ -110,7 +113,7 @@ int bh_disk_quota_set(int box_dirfd, const struct bh_disk_limits *limits, uint32
     uint32_t project;
     if (new_project(box_dirfd, &project) < 0)
         return -1;
-    if (mark_all(box_dirfd, project) < 0 || bh_disk_quota_read(box_dirfd, project, &base) < 0) {
+    if (mark_all(box_dirfd, project) < 0 || bh_disk_quota_read(box_dirfd, project, &base, NULL) < 0) {
         bh_disk_quota_clear(box_dirfd, project);
         return -1;
     }

@@ -16,8 +16,8 @@ bool bh_disk_quota_works(const char *home);
  * or -1 with errno and nothing changed.
  */
 int bh_disk_quota_set(int box_dirfd, const struct bh_disk_limits *limits, uint32_t *ret_project);
-/* What is charged to it now. 0, or -1 with errno. */
-int bh_disk_quota_read(int dirfd, uint32_t project, struct bh_disk_usage *ret);
+/* What is charged to it now, and its limits (NULL: not asked for). 0, or -1 with errno. */
+int bh_disk_quota_read(int dirfd, uint32_t project, struct bh_disk_usage *ret, struct bh_disk_limits *ret_limits);
 /* The number goes from the folders (what lies in them keeps it) and has no limit any more. */
 void bh_disk_quota_clear(int box_dirfd, uint32_t project);
 /* The same for the folder of a box whose owner is dead: the number is read from it. */

@@ -37,12 +37,11 @@ static int read_memory(const struct bh_disk_box *b, struct bh_disk_usage *ret, b
 static int read_quota(const struct bh_disk_box *b, struct bh_disk_usage *ret, bool *ret_met)
 {
     const int64_t slack = 32768;
+    struct bh_disk_limits l;
     BH_CLEANUP_FD int fd = open(b->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || bh_disk_quota_read(fd, b->project, ret) < 0)
+    if (fd < 0 || bh_disk_quota_read(fd, b->project, ret, &l) < 0)
         return -1;
-    int64_t bytes = ret->bytes - b->base.bytes, inodes = ret->inodes - b->base.inodes;
-    *ret_met = (b->limits.bytes > 0 && bytes + slack > b->limits.bytes) ||
-               (b->limits.inodes > 0 && inodes >= b->limits.inodes);
+    *ret_met = (l.bytes > 0 && ret->bytes + slack > l.bytes) || (l.inodes > 0 && ret->inodes >= l.inodes);
     return 0;
 }
 

@@ -66,6 +66,16 @@ static void was_stopped(const struct kit_exec *e, const char *note)
         fail_msg("the note '%s' does not hold '%s'", e->result.note, note);
 }
 
+/* Where the file system of the state directory has project quotas, they hold a box instead. */
+static bool only_by(struct kit_box *b, enum bh_enforcer by)
+{
+    if (held_by(b, BH_LIMIT_DISK) == by || held_by(b, BH_LIMIT_INODES) == by)
+        return true;
+    T_INT(kit_destroy(b, false), 0);
+    skip();
+    return false;
+}
+
 /* --- watched --- */
 
 static void zeros_over_the_limit(void **state)
@@ -75,7 +85,8 @@ static void zeros_over_the_limit(void **state)
     struct kit_exec e;
     (void)state;
     T_INT(kit_create(&kit, &b, &how), 0);
-    T_INT(held_by(&b, BH_LIMIT_DISK), BH_BY_WATCHDOG);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
     T_INT(held_by(&b, BH_LIMIT_INODES), BH_BY_WATCHDOG); /* of what nobody has said there is a usual limit */
     /* Many files, each far below the limit: only the watch can stop them. It writes no further than a while. */
     kit_sh(&b, &e, "i=0; while [ $i -lt 4000 ]; do head -c 1M /dev/zero > f$i || exit 9; i=$((i + 1)); done");
@@ -93,7 +104,8 @@ static void many_small_files(void **state)
     struct kit_exec e;
     (void)state;
     T_INT(kit_create(&kit, &b, &how), 0);
-    T_INT(held_by(&b, BH_LIMIT_INODES), BH_BY_WATCHDOG);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
     kit_sh(&b, &e, "i=0; while :; do true > f$i || exit 9; i=$((i + 1)); done");
     was_stopped(&e, "its limit is 2000");
     kit_exec_fini(&e);
@@ -108,6 +120,8 @@ static void deleted_file(void **state)
     struct kit_exec e;
     (void)state;
     T_INT(kit_create(&kit, &b, &how), 0);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
     kit_sh(&b, &e,
            "i=3; while [ $i -lt 8 ]; do eval \"exec $i> gone\"; rm gone; head -c 16M /dev/zero >&$i; "
            "i=$((i + 1)); done; sleep 1000");
@@ -125,6 +139,8 @@ static void closed_folder(void **state)
     struct kit_exec e;
     (void)state;
     T_INT(kit_create(&kit, &b, &how), 0);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
     kit_sh(
         &b, &e,
         "mkdir d; exec 3> d/a 4> d/b 5> d/c 6> d/d; chmod 0 d; for i in 3 4 5 6; do head -c 16M /dev/zero >&$i; done; "
@@ -141,6 +157,8 @@ static void sparse_is_not_counted(void **state)
     struct kit_exec e;
     (void)state;
     T_INT(kit_create(&kit, &b, &how), 0);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
     kit_sh(&b, &e, "for i in 1 2 3 4 5 6 7 8 9; do truncate -s 30M sparse$i || exit 9; done; head -c 4M /dev/zero > f");
     T_INT(e.result.end, BH_EXEC_EXITED);
     T_INT(e.result.status, 0);
@@ -158,6 +176,8 @@ static void one_file_stops_exactly(void **state)
     struct kit_exec e;
     (void)state;
     T_INT(kit_create(&kit, &b, &how), 0);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
     kit_sh(&b, &e, "exec head -c 100M /dev/zero > f");
     T_INT(e.result.end, BH_EXEC_SIGNALED);
     T_INT(e.result.status, SIGXFSZ);
@@ -184,6 +204,11 @@ static void neighbour_runs_on(void **state)
     (void)state;
     T_INT(kit_create(&kit, &good, &wide), 0);
     T_INT(kit_create(&kit, &bad, &how), 0);
+    if (held_by(&bad, BH_LIMIT_DISK) != BH_BY_WATCHDOG) {
+        T_INT(kit_destroy(&bad, false), 0);
+        T_INT(kit_destroy(&good, false), 0);
+        skip();
+    }
     T_INT(pipe2(go, O_CLOEXEC), 0);
     other = (struct kit_exec){.spec = {.argv = argv, .stdin_fd = go[0]}};
     kit_start(&good, &other);
@@ -211,6 +236,8 @@ static void all_agents_of_a_shared_box(void **state)
     (void)state;
     how.shared = true;
     T_INT(kit_create(&kit, &b, &how), 0);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
     start_sh(&b, &other, "echo ready; sleep 1000");
     wait_for_output(&other);
     kit_sh(&b, &e, "i=0; while [ $i -lt 4000 ]; do head -c 1M /dev/zero > f$i || exit 9; i=$((i + 1)); done");
@@ -230,6 +257,8 @@ static void kept_box_can_be_looked_at(void **state)
     struct stat st;
     (void)state;
     T_INT(kit_create(&kit, &b, &how), 0);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
     BH_CLEANUP_FREE char *file = kit_path(&b, "upper/root/workspace/f3");
     kit_sh(&b, &e, "i=0; while [ $i -lt 4000 ]; do head -c 1M /dev/zero > f$i || exit 9; i=$((i + 1)); done");
     was_stopped(&e, "8.0 MiB");
@@ -248,7 +277,8 @@ static void memory_is_watched(void **state)
     struct kit_exec e;
     (void)state;
     how.limits.of[BH_LIMIT_MEMORY] = 64 * MIB;
-    T_INT(kit_create(&kit, &b, &how), 0);
+    if (kit_create(&kit, &b, &how) != 0)
+        fail_msg("%s", b.message);
     if (held_by(&b, BH_LIMIT_MEMORY) == BH_BY_WATCHDOG) {
         /* The shell is small: what it starts is the largest. */
         kit_sh(&b, &e, "sh -c 'x=$(head -c 100M /dev/zero | tr \"\\0\" x); exec sleep 1000'; exit 3");
@@ -264,6 +294,8 @@ static void memory_is_watched(void **state)
 
 static void skip_without_memory(const struct kit_box *b)
 {
+    if (held_by(b, BH_LIMIT_DISK) == BH_BY_QUOTA)
+        skip();
     if (held_by(b, BH_LIMIT_DISK) != BH_BY_TMPFS)
         t_skip("tmpfs-xattr", "this kernel's tmpfs keeps no attributes");
 }
@@ -342,7 +374,75 @@ static void large_or_kept_is_on_disk(void **state)
     tight.limits.of[BH_LIMIT_MEMORY] = 300 * MIB;
     for (size_t i = 0; i < BH_ARRAY_LEN(hows); i++) {
         T_INT(kit_create(&kit, &b, hows[i]), 0);
-        T_INT(held_by(&b, BH_LIMIT_DISK), BH_BY_WATCHDOG);
+        T_TRUE(held_by(&b, BH_LIMIT_DISK) == BH_BY_WATCHDOG || held_by(&b, BH_LIMIT_DISK) == BH_BY_QUOTA);
+        T_INT(kit_destroy(&b, false), 0);
+    }
+}
+
+/* --- by quota --- */
+
+static void exact_by_quota(void **state)
+{
+    struct kit_how how = with(8 * MIB, 0), wide = with(64 * MIB, 0);
+    struct kit_box b, other;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    if (!only_by(&b, BH_BY_QUOTA))
+        return;
+    T_INT(kit_create(&kit, &other, &wide), 0);
+    kit_sh(&b, &e, "echo result > r; head -c 100M /dev/zero > f; echo status $?; cat r");
+    T_TRUE(strstr(e.out.data, "status 1\nresult\n") != NULL);
+    T_TRUE(strstr(e.err.data, "No space left") != NULL || strstr(e.err.data, "quota exceeded") != NULL);
+    T_TRUE(e.result.disk_full);
+    kit_exec_fini(&e);
+    T_TRUE(bytes_of(&b) > 7 * MIB && bytes_of(&b) <= 8 * MIB);
+    kit_sh(&other, &e, "head -c 32M /dev/zero > f");
+    T_INT(e.result.status, 0);
+    T_TRUE(!e.result.disk_full);
+    kit_exec_fini(&e);
+    /* A layer is not limited any more, and the box on it has a quota of its own. */
+    T_INT(kit_freeze(&b, "l1"), 0);
+    how.layer = "l1";
+    T_INT(kit_create(&kit, &b, &how), 0);
+    kit_sh(&b, &e, "cat r; head -c 4M /dev/zero > g && mv f h && rm h");
+    T_INT(e.result.status, 1); /* to move a file of 8 MiB it has to be copied up first */
+    T_TRUE(strncmp(e.out.data, "result\n", 7) == 0);
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, false), 0);
+    T_INT(kit_destroy(&other, false), 0);
+}
+
+static void inodes_by_quota(void **state)
+{
+    struct kit_how how = with(0, 200);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    if (!only_by(&b, BH_BY_QUOTA))
+        return;
+    kit_sh(&b, &e, "i=0; while true > /tmp/f$i; do i=$((i + 1)); done 2> /dev/null; echo $i");
+    T_TRUE(e.result.disk_full);
+    T_TRUE(atoi(e.out.data) > 180 && atoi(e.out.data) <= 200);
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+/* The folder of one is another's next, without its quota. */
+static void folders_come_back(void **state)
+{
+    struct kit_how how = with(MIB, 0), wide = with(64 * MIB, 0);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        T_INT(kit_create(&kit, &b, i % 2 ? &wide : &how), 0);
+        if (!only_by(&b, BH_BY_QUOTA))
+            return;
+        kit_sh(&b, &e, "head -c 3M /dev/zero > f; exit $?");
+        T_INT(e.result.status, i % 2 ? 0 : 1);
+        kit_exec_fini(&e);
         T_INT(kit_destroy(&b, false), 0);
     }
 }
@@ -353,6 +453,8 @@ static void nothing_is_known_of_no_run(void **state)
     struct kit_exec e;
     (void)state;
     T_INT(kit_create(&kit, &b, NULL), 0);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
     T_INT(bytes_of(&b), -1);
     kit_sh(&b, &e, "head -c 1M /dev/zero > f");
     kit_exec_fini(&e);
@@ -379,6 +481,9 @@ int main(void)
         cmocka_unit_test(inodes_in_memory),
         cmocka_unit_test(memory_is_a_whole_root),
         cmocka_unit_test(large_or_kept_is_on_disk),
+        cmocka_unit_test(exact_by_quota),
+        cmocka_unit_test(inodes_by_quota),
+        cmocka_unit_test(folders_come_back),
         cmocka_unit_test(nothing_is_known_of_no_run),
     };
     KIT_MAIN(tests);

@@ -28,7 +28,7 @@ static void none_in_memory(void **state)
         T_TRUE(!bh_disk_quota_works("/proc"));
     T_TRUE(!bh_disk_quota_works("/nowhere"));
     BH_CLEANUP_FD int memory = memfd_create("none", MFD_CLOEXEC);
-    T_INT(bh_disk_quota_read(memory, 1, &u), -1);
+    T_INT(bh_disk_quota_read(memory, 1, &u, NULL), -1);
     T_INT(bh_disk_quota_set(memory, &(struct bh_disk_limits){MIB, 10}, &project), -1);
     T_INT(project, 0);
 }
@@ -113,9 +113,9 @@ static void bytes_are_exact(void **state)
     make_box(&b);
     make_box(&other);
     T_INT(bh_disk_quota_set(b.fd, &limits, &project), 0);
-    T_INT(bh_disk_quota_read(b.fd, project, &before), 0);
+    T_INT(bh_disk_quota_read(b.fd, project, &before, NULL), 0);
     T_TRUE(is_full(fill(&b, "f", 1, 100 * (size_t)MIB)));
-    T_INT(bh_disk_quota_read(b.fd, project, &after), 0);
+    T_INT(bh_disk_quota_read(b.fd, project, &after, NULL), 0);
     T_TRUE(after.bytes - before.bytes <= limits.bytes);
     T_TRUE(after.bytes - before.bytes > limits.bytes - 65536);
     T_INT(fill(&other, "f", 1, 8 * (size_t)MIB), 0); /* a neighbour writes on */
@@ -128,17 +128,21 @@ static void bytes_are_exact(void **state)
 static void inodes_are_exact(void **state)
 {
     const struct bh_disk_limits limits = {.inodes = 50};
+    struct bh_disk_limits held;
     struct bh_disk_usage before, after;
     struct box b;
     uint32_t project;
     (void)state;
     make_box(&b);
     T_INT(bh_disk_quota_set(b.fd, &limits, &project), 0);
-    T_INT(bh_disk_quota_read(b.fd, project, &before), 0);
+    T_INT(bh_disk_quota_read(b.fd, project, &before, NULL), 0);
     T_INT(fill(&b, "f", 50, 0), 0);
     T_TRUE(is_full(fill(&b, "g", 1, 0)));
-    T_INT(bh_disk_quota_read(b.fd, project, &after), 0);
+    T_INT(bh_disk_quota_read(b.fd, project, &after, NULL), 0);
     T_INT(after.inodes - before.inodes, 50);
+    T_INT(bh_disk_quota_read(b.fd, project, &after, &held), 0);
+    T_INT(held.inodes, after.inodes);
+    T_INT(held.bytes, 0);
     bh_disk_quota_clear(b.fd, project);
     drop_box(&b);
 }
@@ -156,7 +160,7 @@ static void cleared_for_the_next(void **state)
     bh_disk_quota_clear(b.fd, first);
     T_INT(bh_disk_quota_set(b.fd, &limits, &second), 0);
     T_TRUE(first != second);
-    T_INT(bh_disk_quota_read(b.fd, first, &u), 0);
+    T_INT(bh_disk_quota_read(b.fd, first, &u, NULL), 0);
     T_INT(u.inodes, 0);
     T_TRUE(is_full(fill(&b, "f", 1, 2 * (size_t)MIB)));
     bh_disk_quota_clear(b.fd, second);
