@@ -101,7 +101,11 @@ int bh_view_memory(const struct bh_msg_limits *limits, int dirfd, const char *pa
                    kib, kib, kib, 0, 0, 0, 0, 0);
     if (put(fd, "meminfo", text) < 0 || bh_mount_restrict(fd, MOUNT_ATTR_RDONLY, false) < 0)
         return bh_fail(fail, errno, "make a view of the memory");
-    BH_CLEANUP_FD int file = bh_mount_clone(fd, "meminfo", false);
+    /* Older kernels copy only what is attached. It stays there, below what else is made in that place: nobody sees it,
+     * and to unmount it would cost more than all of this. */
+    if (move_mount(fd, "", AT_FDCWD, BH_AT_MAKE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return bh_fail(fail, errno, "attach a view of the memory");
+    BH_CLEANUP_FD int file = bh_mount_clone(AT_FDCWD, BH_AT_MAKE "/meminfo", false);
     if (file < 0 || bh_mount_attach(file, dirfd, path) < 0)
         return bh_fail(fail, errno, "attach /proc/meminfo");
     return 0;
