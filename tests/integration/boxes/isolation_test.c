@@ -147,6 +147,38 @@ static void mounts_and_namespaces_are_out_of_reach(void **state)
     must_fail("hostname other");
 }
 
+/* What the kernel shows everybody, whoever they are, and container runtimes hide. */
+static void check_proc(struct kit_box *b)
+{
+    check_in(b, false,
+             "cd /proc; for f in acpi/* asound/* interrupts kallsyms kcore keys latency_stats sched_debug scsi/* "
+             "timer_list; do [ ! -e $f ] || cat $f 2>/dev/null; done; echo none",
+             "none\n");
+    check_in(b, false, "grep -q ' /proc/sys ro' /proc/self/mountinfo && echo ro", "ro\n");
+    check_in(b, true, "(echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start) 2>&1 | grep -o 'Read-only'",
+             "Read-only\n");
+    check_in(b, false,
+             "cat /proc/cpuinfo /proc/meminfo /proc/stat /proc/loadavg /proc/uptime > /dev/null && echo there",
+             "there\n");
+}
+
+static void proc_shows_no_more_than_it_must(void **state)
+{
+    struct kit_box shared;
+    (void)state;
+    check_proc(&box);
+    T_INT(kit_create(&kit, &shared, &(struct kit_how){.shared = true}), 0);
+    check_proc(&shared);
+    T_INT(kit_destroy(&shared, false), 0);
+    const char *mode = getenv("BH_MODE");
+    if (!mode || strcmp(mode, "userns-root") != 0)
+        return;
+    /* Agents own half of /proc there: what is not named as harmless is gone. */
+    must_fail("head -c 1 /proc/kmsg | grep -q . || head -c 8 /proc/kpagecount | grep -q . || "
+              "head -c 1 /proc/vmallocinfo | grep -q . || head -c 1 /proc/slabinfo | grep -q . || "
+              "head -c 1 /proc/iomem | grep -q .");
+}
+
 static void init_is_out_of_reach(void **state)
 {
     (void)state;
@@ -231,6 +263,7 @@ int main(void)
         TEST(usr_is_writable_where_asked),
         TEST(mounts_of_the_host_below_opt_are_seen),
         TEST(mounts_and_namespaces_are_out_of_reach),
+        TEST(proc_shows_no_more_than_it_must),
         TEST(init_is_out_of_reach),
         TEST(devices_are_few_and_work),
         TEST(box_and_box_are_apart),
