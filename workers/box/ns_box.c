@@ -49,6 +49,7 @@ static void send_kill(struct bh_box *box)
         (void)syscall(SYS_pidfd_send_signal, box->pidfd, SIGKILL, NULL, 0);
     if (box->frozen)
         (void)bh_ns_box_freezer(box, false);
+    bh_ns_group_hurry(box);
 }
 
 /* --- the end: dead, then the folder, then the answer --- */

@@ -133,6 +133,15 @@ int bh_ns_box_freezer(struct bh_box *box, bool on)
     return 0;
 }
 
+/* Only who was asked to be slow is slow enough to be waited for. */
+void bh_ns_group_hurry(const struct bh_box *box)
+{
+    char name[BH_NS_GROUP_NAME];
+    name_box(box, name);
+    if (box->group != 0 && box->limits.asked & 1u << BH_LIMIT_CPUS)
+        bh_cgroup_hurry(&box->ns->cgroup, name);
+}
+
 /* --- removed --- */
 
 struct gone_job {

@@ -178,6 +178,8 @@ void bh_ns_group_ended(struct bh_exec *exec, struct bh_exec_result *result);
 /* Stops every process of a box, its init too, and lets them go on. Blocks for up to some 15 ms. -1 with errno: ENOTSUP
  * where there are no control groups. A box that ends is let go by itself. */
 int bh_ns_box_freezer(struct bh_box *box, bool on);
+/* It is being killed. */
+void bh_ns_group_hurry(const struct bh_box *box);
 void bh_ns_group_drop(struct ns *ns, const char *name); /* removed soon */
 void bh_ns_group_drop_box(struct bh_box *box);
 void bh_ns_groups_fini(struct ns *ns); /* the launcher has ended */

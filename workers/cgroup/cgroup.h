@@ -98,6 +98,8 @@ int bh_cgroup_make_exec(const struct bh_cgroup *cg, const char *group, int fds[s
  * not die of SIGKILL until it is thawed: whoever kills a frozen box thaws it then.
  */
 int bh_cgroup_freeze(const struct bh_cgroup *cg, const char *group, bool on);
+/* Lets a group that is about to be killed have all processors: a process needs some time to die. */
+void bh_cgroup_hurry(const struct bh_cgroup *cg, const char *group);
 /* SIGKILL to all of the group and of those below it, which are thawed. */
 void bh_cgroup_kill(const struct bh_cgroup *cg, const char *group);
 /* Removes a group and those below it. 0 (also where it is gone already), or -1 with errno (EBUSY: somebody still dies

@@ -158,6 +158,17 @@ static int limit_cpu(const struct bh_cgroup *cg, const char *group, int64_t thou
                : bh_cgroup_write_number(dir, group, "cpu.cfs_quota_us", quota);
 }
 
+void bh_cgroup_hurry(const struct bh_cgroup *cg, const char *group)
+{
+    int dir = bh_cgroup_can(cg, BH_CGROUP_CPU) ? bh_cgroup_dir(cg, BH_CGROUP_CPU) : -1;
+    if (dir < 0)
+        return;
+    if (cg->kind == BH_CGROUP_V2)
+        (void)bh_cgroup_write(dir, group, "cpu.max", "max");
+    else
+        (void)bh_cgroup_write(dir, group, "cpu.cfs_quota_us", "-1");
+}
+
 static int limit_pids(const struct bh_cgroup *cg, const char *group, int64_t n)
 {
     return bh_cgroup_write_number(bh_cgroup_dir(cg, BH_CGROUP_PIDS), group, "pids.max", n);
