@@ -33,7 +33,9 @@
 
 static int quota(int fd, int command, uint32_t project, struct dqblk *q)
 {
-    return (int)syscall(SYS_quotactl_fd, fd, QCMD(command, PRJQUOTA), project, q);
+    /* As QCMD, which shifts a bit into the sign. */
+    unsigned what = (unsigned)command << SUBCMDSHIFT | PRJQUOTA;
+    return (int)syscall(SYS_quotactl_fd, fd, what, project, q);
 }
 
 static int limit(int fd, uint32_t project, const struct bh_disk_limits *limits)
