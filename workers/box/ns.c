@@ -138,6 +138,7 @@ static void free_ns(struct ns *ns)
     bh_err_free(ns->broken);
     bh_free(ns->home);
     bh_free(ns->base_name);
+    bh_free(ns->usr_dirs);
     ns->magic = 0;
     bh_free(ns);
 }

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "workers/box/ns_priv.h"
 #include "workers/rootfs/layers.h"
+#include "workers/rootfs/usr_dirs.h"
 
 static void free_box(struct bh_box *box)
 {
@@ -305,6 +306,8 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
     msg.limits = bh_msg_limits_of(&spec->limits);
     msg.flags = (spec->n_base_layers ? 0 : BH_CREATE_HOST_TREES) | (spec->writable_usr ? BH_CREATE_WRITABLE_USR : 0) |
                 (spec->shared ? BH_CREATE_SHARED : 0) | (box->disk_by == BH_BY_TMPFS ? BH_CREATE_IN_MEMORY : 0);
+    bool dirs = spec->writable_usr && spec->n_base_layers == 0 && box->ns->owner.mode == BH_IDS_SINGLE;
+    msg.flags |= dirs ? BH_CREATE_USR_DIRS : 0;
     bh_buf_add(&out, &msg, sizeof(msg));
     bh_pack_str(&out, below_home(box->ns, spec->run_dir));
     bh_pack_str(&out, box->key);
@@ -314,6 +317,8 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
         bh_pack_str(&out, box->ns->base_name);
     for (size_t i = 0; i < box->n_layers; i++)
         bh_pack_str(&out, box->layers[i]);
+    if (dirs)
+        bh_pack_str(&out, box->ns->usr_dirs);
     if (bh_outbox_send(&box->ns->to_launcher, out.data, out.len, &their_end, 1) < 0)
         return bh_err_set(err, BH_E_HOST, errno, "cannot speak to the launcher");
     box->asked = true;
@@ -332,6 +337,14 @@ static struct bh_rack *rack_of(struct ns *ns, const char *run_dir, bool writable
     return r;
 }
 
+/* With one id, and once per host. */
+static int need_usr_dirs(struct ns *ns, const struct bh_box_spec *spec, struct bh_err **err)
+{
+    if (!spec->writable_usr || spec->n_base_layers > 0 || ns->owner.mode != BH_IDS_SINGLE || ns->usr_dirs)
+        return 0;
+    return bh_usr_dirs_ensure(ns->home, &ns->usr_dirs, err);
+}
+
 static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)
 {
     struct ns *ns = box->ns;
@@ -343,6 +356,8 @@ static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_e
     int rc = bh_ns_disk_room(ns, err);
     if (rc == 0)
         rc = read_layers(box, spec, err);
+    if (rc == 0)
+        rc = need_usr_dirs(ns, spec, err);
     if (rc == 0)
         rc = bh_rack_take(rack_of(ns, spec->run_dir, spec->writable_usr), spec->key, err);
     if (rc != 0)

@@ -38,7 +38,7 @@ struct ns {
     int launcher_pidfd;
     struct event *launcher_event;
     struct bh_outbox to_launcher;
-    char *home, *base_name;
+    char *home, *base_name, *usr_dirs; /* usr_dirs NULL: nobody has needed them yet */
     struct bh_box_owner owner;
     struct bh_err *broken; /* why no box can be made */
     struct bh_helper *helper;

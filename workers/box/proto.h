@@ -101,6 +101,7 @@ struct bh_msg_create {
 #define BH_CREATE_WRITABLE_USR 1u
 #define BH_CREATE_SHARED 2u
 #define BH_CREATE_HOST_TREES 4u /* /usr, /opt … of the host are shown: the base `host` */
+#define BH_CREATE_USR_DIRS 16u  /* the last string names a layer of the directories of /usr and /opt below bases */
 #define BH_CREATE_IN_MEMORY 8u  /* the upper is a tmpfs of limits.disk bytes and limits.inodes files */
 
 /* Descriptor where error is 0: the pidfd of the box's init. */
@@ -165,9 +166,9 @@ struct bh_msg_unpacked {
 
 /*
  * What a shell becomes a box from. Descriptors: the worker's socket, then detached mounts: the box's folder, deliver,
- * the base, the layers (where there are some), then one for each string of the second group.
- * Strings: the folders of the base and the layers, each newest first; then for each mount a kind and a path relative to
- * the box's root.
+ * the base, the layers (where there are some), USR_DIRS (where the flag is set), then one for each string of the second
+ * group. Strings: the folders of the base and the layers, each newest first; then for each mount a kind and a path
+ * relative to the box's root.
  */
 struct bh_msg_box {
     uint32_t kind, flags; /* BH_CREATE_*, BH_BOX_* */

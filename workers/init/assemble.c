@@ -29,7 +29,7 @@ static int parse(struct order *o, const void *data, size_t len, const int *fds, 
     const struct bh_msg_box *msg = data;
     if (len < sizeof(*msg) || msg->kind != BH_MSG_BOX || msg->n_layers > BH_ARRAY_LEN(o->layers) ||
         msg->n_base > BH_ARRAY_LEN(o->base) || msg->n_mounts > BH_BOX_MOUNTS_MAX ||
-        nfds != 3 + (msg->n_layers > 0) + msg->n_mounts)
+        nfds != 3 + (msg->n_layers > 0) + !!(msg->flags & BH_CREATE_USR_DIRS) + msg->n_mounts)
         return -1;
     const char *text = data;
     *o = (struct order){.msg = msg, .strings = {text + sizeof(*msg), text + len}, .fds = fds, .nfds = nfds};
@@ -73,6 +73,8 @@ static int make_tree_overlay(struct order *o, const char *tree, struct bh_init *
         return -1;
     struct bh_lowers lowers = {0};
     add_layers(o, tree, &lowers);
+    if (o->msg->flags & BH_CREATE_USR_DIRS)
+        bh_lowers_add(&lowers, "/dirs/%s", tree);
     bh_lowers_add(&lowers, "%s", lowest);
     int rc = bh_overlay_mount(&lowers, writable ? tree : NULL, BH_AT_MAKE, fail);
     bh_lowers_fini(&lowers);
@@ -100,7 +102,8 @@ static int make_root(struct order *o, struct bh_init *in, struct bh_fail *fail)
     if (attach_next(o, "/home", fail) < 0 || (in_memory && (in->memory = bh_memory_mount(&o->msg->limits, fail)) < 0))
         return -1;
     if (attach_next(o, BH_AT_DELIVER, fail) < 0 || attach_next(o, "/base", fail) < 0 ||
-        (o->msg->n_layers > 0 && attach_next(o, "/layers", fail) < 0))
+        (o->msg->n_layers > 0 && attach_next(o, "/layers", fail) < 0) ||
+        (o->msg->flags & BH_CREATE_USR_DIRS && attach_next(o, "/dirs", fail) < 0))
         return -1;
     struct bh_lowers lowers = {0};
     add_layers(o, "root", &lowers);

@@ -19,6 +19,7 @@
 
 struct order {
     const struct bh_msg_create *msg;
+    const char *usr_dirs; /* NULL: none */
     const char *run, *key, *base[BH_BASE_MAX], *layers[64];
     int layers_dir;          /* -1: no layers */
     int fds[BH_MSG_MAX_FDS]; /* the first is the worker's, which is not ours to close */
@@ -51,6 +52,10 @@ static int parse(struct order *o, const void *data, size_t len, struct bh_fail *
     for (uint32_t i = 0; i < msg->n_layers; i++) {
         o->layers[i] = bh_unpack_str(&u);
         valid = valid && segment_valid(o->layers[i]);
+    }
+    if (msg->flags & BH_CREATE_USR_DIRS) {
+        o->usr_dirs = bh_unpack_str(&u);
+        valid = valid && segment_valid(o->usr_dirs);
     }
     return valid && bh_unpack_done(&u) ? 0 : bh_fail(fail, EINVAL, "read the request");
 }
@@ -118,6 +123,18 @@ static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fa
     if (o->layers_dir < 0)
         return bh_fail(fail, errno, "open the layers");
     return add_mount(o, bh_mount_clone(o->layers_dir, "", false), "the layers", fail);
+}
+
+static int add_usr_dirs(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
+{
+    char path[512];
+    if (!o->usr_dirs)
+        return 0;
+    (void)snprintf(path, sizeof(path), "bases/%s", o->usr_dirs);
+    BH_CLEANUP_FD int dirs = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
+    if (dirs < 0)
+        return bh_fail(fail, errno, "open the directories '%s'", o->usr_dirs);
+    return add_mount(o, bh_mount_clone(dirs, "", false), "the directories of /usr", fail);
 }
 
 static int add_tree_mount(struct order *o, int fd, char kind, const char *path, struct bh_fail *fail)
@@ -203,7 +220,8 @@ static int fill_order(struct bh_launcher *l, struct order *o, const struct bh_sh
         bh_pack_str(&o->out, o->base[i]);
     for (uint32_t i = 0; i < o->msg->n_layers; i++)
         bh_pack_str(&o->out, o->layers[i]);
-    if (add_home(l, o, shell->start, shell->pid, fail) < 0 || add_layers(l, o, fail) < 0 || add_trees(l, o, fail) < 0)
+    if (add_home(l, o, shell->start, shell->pid, fail) < 0 || add_layers(l, o, fail) < 0 ||
+        add_usr_dirs(l, o, fail) < 0 || add_trees(l, o, fail) < 0)
         return -1;
     head.n_mounts = o->n_mounts;
     memcpy(o->out.data, &head, sizeof(head));

@@ -93,7 +93,7 @@ static int find_submounts(struct bh_launcher *l)
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     BH_CLEANUP_FD int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
     if (fd < 0 || bh_read_all(fd, 16 << 20, &text, NULL) != 0)
-        return bh_fail(&l->fail, EIO, "read the mount table");
+        return bh_fail(&l->fail, fd < 0 ? errno : EIO, "read the mount table");
     for (char *line = text.data; line && *line;) {
         char *end = strchr(line, '\n');
         if (end)
@@ -193,7 +193,7 @@ static int make_stage(struct bh_launcher *l)
 {
     static const char *const dirs[] = {"stage/box",    "stage/deliver", "stage/empty", "stage/make",
                                        "stage/dev",    "stage/proc",    "stage/home",  "stage/base",
-                                       "stage/layers", "stage/usr",     "stage/opt"};
+                                       "stage/layers", "stage/usr",     "stage/opt",   "stage/dirs"};
     static const char *const options[] = {"size=64k", "mode=0755", NULL};
     const uint64_t plain = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     BH_CLEANUP_FD int fd = bh_mount_new("tmpfs", options, plain, &l->fail);

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,11 +16,10 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "workers/box/launcher_client.h"
+#include "workers/rootfs/base_stage.h"
 
-#define STAGE BH_TEMPORARY_PREFIX "image-"
 #define MAX_ENTRIES 1000000
 #define MAX_BYTES (INT64_C(256) << 30)
-#define STAGE_TRIES 8
 
 static int io_error(const struct bh_bases *b, const char *what, struct bh_err **err)
 {
@@ -116,29 +114,6 @@ int bh_bases_open_root(const struct bh_bases *b, const char *name)
     return bh_open_beneath(part ? b->stage_fd : b->fd, path, O_RDONLY | O_DIRECTORY, 0);
 }
 
-/* Made and locked; who sweeps what dead processes left (scheduler/sweep.c) and came in between makes us try again. */
-static int make_stage(struct bh_bases *b)
-{
-    static unsigned serial;
-    for (int i = 0; i < STAGE_TRIES; i++) {
-        BH_CLEANUP_FREE char *name = bh_asprintf(STAGE "%d-%u", (int)getpid(), serial++);
-        if (mkdirat(b->parent, name, 0700) < 0) {
-            if (errno != EEXIST)
-                return -1;
-            continue;
-        }
-        BH_CLEANUP_FD int fd = openat(b->parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        struct stat st;
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0) {
-            b->stage_fd = BH_TAKE_FD(fd);
-            b->stage = BH_TAKE(name);
-            return 0;
-        }
-    }
-    errno = EBUSY;
-    return -1;
-}
-
 static int make_root(struct bh_bases *b, int part)
 {
     const struct bh_box_owner *owner = &b->host->owner;
@@ -151,7 +126,9 @@ static int make_root(struct bh_bases *b, int part)
 
 int bh_bases_new_part(struct bh_bases *b, const char *name, int *ret_part, int *ret_root, struct bh_err **err)
 {
-    if (b->stage_fd < 0 && make_stage(b) < 0)
+    if (b->stage_fd < 0)
+        b->stage_fd = bh_base_stage(b->parent, "image", &b->stage);
+    if (b->stage_fd < 0)
         return io_error(b, "make a folder", err);
     if (b->n_parts == 0 && b->host->progress)
         b->host->progress(b->host->arg, b->base);

@@ -8,13 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "workers/rootfs/base_stage.h"
 #include "workers/rootfs/skeleton_priv.h"
 
 #define FORMAT 1 /* raised when what this file makes changes */
@@ -179,35 +179,11 @@ static int fill(int host, int etc, int to, const struct bh_box_owner *owner)
     return c.chown ? fchown(to, c.root, c.root) : 0;
 }
 
-/*
- * A folder to be filled, locked as long as we live: one without a lock is a dead process's, and anybody may remove it
- * (scheduler/sweep.c). So it must still have its name when the lock is ours.
- */
-static int make_locked(int bases, const char *name, char **ret_name)
-{
-    for (unsigned i = 0; i < 100; i++) {
-        struct stat st;
-        BH_CLEANUP_FREE char *own = bh_asprintf(BH_TEMPORARY_PREFIX "%s-%d-%u", name, (int)getpid(), i);
-        if (mkdirat(bases, own, 0700) < 0) {
-            if (errno != EEXIST)
-                return -1;
-            continue;
-        }
-        BH_CLEANUP_FD int fd = openat(bases, own, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0) {
-            *ret_name = BH_TAKE(own);
-            return BH_TAKE_FD(fd);
-        }
-    }
-    errno = EAGAIN;
-    return -1;
-}
-
 static int make(int bases, int host, int etc, const char *name, const struct bh_box_owner *owner, struct bh_err **err)
 {
     BH_CLEANUP_FREE char *temporary = NULL;
     int rc = 0;
-    BH_CLEANUP_FD int to = make_locked(bases, name, &temporary);
+    BH_CLEANUP_FD int to = bh_base_stage(bases, name, &temporary);
     if (to < 0)
         return bh_err_set(err, BH_E_IO, errno, "cannot make a base");
     if (fill(host, etc, to, owner) < 0 || syncfs(to) < 0)
