@@ -80,7 +80,10 @@ static int fail(struct bh_err **err, int why, const char *path)
         bh_err_hint(err, "make it writable, or name another with --home DIR or $BULKHEAD_HOME");
         return r;
     default:
-        bh_err_hint(err, "name another with --home DIR or $BULKHEAD_HOME");
+        if (access("/proc/self", F_OK) < 0)
+            bh_err_hint(err, "there is no /proc here, without which nothing works: mount one");
+        else
+            bh_err_hint(err, "name another with --home DIR or $BULKHEAD_HOME");
         return r;
     }
 }

@@ -57,9 +57,12 @@ static int not_found(const char *name, struct bh_err **err)
     int rc = bh_err_set(err, BH_E_HOST, 0, "cannot find '%s'", name);
     bh_err_detail(err, "looked in %s%s'%s' and '%s/../libexec/bulkhead'", own && *own ? own : "",
                   own && *own ? ", " : "", folder, folder);
-    bh_err_hint(err,
-                "keep bulkhead, bulkhead-launcher and bulkhead-init together, or name the folder of the latter two in "
-                "BULKHEAD_LIBEXEC");
+    if (n <= 0)
+        bh_err_hint(err, "there is no /proc here, without which nothing works: mount one");
+    else
+        bh_err_hint(
+            err, "keep bulkhead, bulkhead-launcher and bulkhead-init together, or name the folder of the latter two in "
+                 "BULKHEAD_LIBEXEC");
     return rc;
 }
 

@@ -41,23 +41,6 @@ static bool filtered(void)
     return text.len > 0 && strstr(text.data, "\nSeccomp:\t2") != NULL;
 }
 
-/* No user namespace can be made where the root directory is not that of its mount namespace. */
-static bool in_chroot(void)
-{
-    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
-    read_text("/proc/self/mountinfo", 16 << 20, &text);
-    if (text.len == 0)
-        return false;
-    for (const char *line = text.data; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
-        const char *at = line;
-        for (int i = 0; i < 4 && at; i++)
-            at = strchr(at, ' '), at = at ? at + 1 : NULL;
-        if (at && at[0] == '/' && at[1] == ' ')
-            return false;
-    }
-    return true;
-}
-
 void bh_cause_filesystem(int fd, struct bh_buf *out)
 {
     static const struct {
@@ -151,7 +134,7 @@ static bool no_right(int error)
     return error == EPERM || error == EACCES;
 }
 
-static void say_no_right(const struct bh_launcher *l, struct bh_buf *out)
+static void say_no_right(const struct bh_launcher *l, const struct bh_fail *fail, struct bh_buf *out)
 {
     if (number_in("/proc/sys/kernel/unprivileged_userns_clone") == 0)
         bh_buf_addf(out, "allow user namespaces to ordinary users: sysctl -w kernel.unprivileged_userns_clone=1");
@@ -159,10 +142,11 @@ static void say_no_right(const struct bh_launcher *l, struct bh_buf *out)
         say_apparmor(l, out);
     else if (filtered())
         say_filter(out);
-    else if (in_chroot())
-        bh_buf_addf(out,
-                    "this is a chroot, in which Linux makes no user namespaces: enter the directory by a container "
-                    "or with pivot_root");
+    else if (fail->error == EPERM && bh_streq(fail->step, "clone3")) /* of the rest only this comes so early */
+        bh_buf_addf(
+            out,
+            "this seems to be a chroot, in which Linux makes no user namespaces: enter the directory by a container "
+            "or with pivot_root");
     else if (geteuid() == 0)
         bh_buf_addf(out, "root lacks capabilities here: give it CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID and CAP_SETFCAP "
                          "(Docker: --cap-add SYS_ADMIN), or run bulkhead as an ordinary user");
@@ -172,16 +156,22 @@ static void say_no_right(const struct bh_launcher *l, struct bh_buf *out)
 
 /* --- one by one --- */
 
-static void of_namespace(const struct bh_launcher *l, const char *kind, int error, struct bh_buf *out)
+static void of_namespace(const struct bh_launcher *l, const char *kind, const struct bh_fail *fail, struct bh_buf *out)
 {
+    int error = fail->error;
     if (error == ENOSPC || error == EUSERS)
         say_limit(kind, out);
     else if (no_right(error))
-        say_no_right(l, out);
+        say_no_right(l, fail, out);
     else if (error == ENOSYS && filtered())
         say_filter(out);
     else if (error == ENOSYS)
         say_old_kernel(out, "5.12");
+    else if (error == EMFILE || error == ENFILE)
+        bh_buf_addf(out, "raise the limit of open files: ulimit -n 1024");
+    else if (error == EROFS)
+        bh_buf_addf(out, "/proc is read-only here, so that no ids can be mapped: mount it writable (bubblewrap: "
+                         "--bind /proc /proc)");
     else if (error == EINVAL)
         bh_buf_addf(out,
                     "use a kernel that was built with namespaces (CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS …)");
@@ -191,23 +181,25 @@ static void of_namespace(const struct bh_launcher *l, const char *kind, int erro
         bh_buf_addf(out, "run bulkhead on another host");
 }
 
-static void of_call(const struct bh_launcher *l, int error, const char *version, struct bh_buf *out)
+static void of_call(const struct bh_launcher *l, const struct bh_fail *fail, const char *version, struct bh_buf *out)
 {
+    int error = fail->error;
     bool missing = error == ENOSYS || error == EINVAL;
     if ((missing || no_right(error)) && filtered())
         say_filter(out);
     else if (missing)
         say_old_kernel(out, version);
     else if (no_right(error))
-        say_no_right(l, out);
+        say_no_right(l, fail, out);
     else if (error == EMFILE || error == ENFILE)
         bh_buf_addf(out, "raise the limit of open files: ulimit -n 1024");
     else
         bh_buf_addf(out, "use Linux %s or later", version);
 }
 
-static void of_overlay(const struct bh_launcher *l, int error, struct bh_buf *out)
+static void of_overlay(const struct bh_launcher *l, const struct bh_fail *fail, struct bh_buf *out)
 {
+    int error = fail->error;
     BH_CLEANUP_BUF struct bh_buf type = BH_BUF_INIT;
     if (error == ENODEV) {
         bh_buf_addf(out, "load the module: modprobe overlay");
@@ -220,7 +212,7 @@ static void of_overlay(const struct bh_launcher *l, int error, struct bh_buf *ou
     bh_cause_filesystem(l->home, &type);
     bool fits = bh_streq(type.data, "ext4") || bh_streq(type.data, "xfs") || bh_streq(type.data, "btrfs");
     if (fits || bh_streq(type.data, "tmpfs"))
-        of_call(l, error, "5.11", out);
+        of_call(l, fail, "5.11", out);
     else
         bh_buf_addf(out,
                     "choose a state directory on ext4, xfs or btrfs with --home DIR: this one is on %s, which cannot "
@@ -249,11 +241,11 @@ static size_t covers_of_proc(struct bh_buf *out)
     return n;
 }
 
-static void of_proc(const struct bh_launcher *l, int error, struct bh_buf *out)
+static void of_proc(const struct bh_launcher *l, const struct bh_fail *fail, struct bh_buf *out)
 {
     BH_CLEANUP_BUF struct bh_buf covers = BH_BUF_INIT;
-    if (!no_right(error)) {
-        of_call(l, error, "5.12", out);
+    if (!no_right(fail->error)) {
+        of_call(l, fail, "5.12", out);
         return;
     }
     if (covers_of_proc(&covers) > 0)
@@ -272,22 +264,23 @@ void bh_cause_of(const struct bh_launcher *l, enum bh_try what, const struct bh_
         [BH_TRY_USER] = "user", [BH_TRY_MOUNT] = "mnt", [BH_TRY_PID] = "pid",      [BH_TRY_NET] = "net",
         [BH_TRY_IPC] = "ipc",   [BH_TRY_UTS] = "uts",   [BH_TRY_CGROUP] = "cgroup"};
     if (what <= BH_TRY_CGROUP)
-        of_namespace(l, kinds[what], fail->error, out);
+        of_namespace(l, kinds[what], fail, out);
     else if (what == BH_TRY_OVERLAY)
-        of_overlay(l, fail->error, out);
+        of_overlay(l, fail, out);
     else if (what == BH_TRY_PROC)
-        of_proc(l, fail->error, out);
+        of_proc(l, fail, out);
     else if (what == BH_TRY_LANDLOCK)
         bh_buf_addf(out, "use Linux 5.19 or later with landlock among its security modules (lsm= on its command line)");
     else if (what == BH_TRY_SECCOMP && fail->error == EINVAL)
         bh_buf_addf(out, "use a kernel with CONFIG_SECCOMP_FILTER");
     else
-        of_call(l, fail->error, "5.12", out);
+        of_call(l, fail, "5.12", out);
 }
 
 void bh_cause_of_setup(const struct bh_launcher *l, struct bh_buf *out)
 {
-    int error = l->fail.error;
+    const struct bh_fail *fail = &l->fail;
+    int error = fail->error;
     if (error == EMFILE || error == ENFILE)
         bh_buf_addf(out, "raise the limit of open files: ulimit -n 1024");
     else if (error == EAGAIN || error == ENOMEM)
@@ -296,9 +289,9 @@ void bh_cause_of_setup(const struct bh_launcher *l, struct bh_buf *out)
         bh_buf_addf(out, "boxes get /dev/null, zero, full, random, urandom and tty of this host: put the missing one "
                          "there, or run bulkhead where a whole /dev is");
     else if (no_right(error))
-        say_no_right(l, out);
+        say_no_right(l, fail, out);
     else if (error == ENOSYS)
-        of_call(l, error, "5.12", out);
+        of_call(l, fail, "5.12", out);
     else
         bh_buf_addf(out, "see what is missing above");
 }

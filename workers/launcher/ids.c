@@ -140,8 +140,10 @@ int bh_ids_enter(struct bh_launcher *l)
     /* With one id, root of a box would be root of the host, who owns half of /proc and needs no capability for it. */
     if (host_root)
         return bh_fail(&l->fail, EPERM, "map a range of ids as root");
-    if ((!own_mounts || gid != 0) && enter_own_user_namespace(uid, gid, &l->fail) < 0)
+    if ((!own_mounts || gid != 0) && enter_own_user_namespace(uid, gid, &l->fail) < 0) {
+        l->stranded = strcmp(l->fail.step, "make a user namespace") != 0;
         return -1;
+    }
     l->mode = BH_IDS_SINGLE;
     l->first_id = uid;
     l->mask_proc = uid == 0; /* `unshare -r` of the host's root looks like this too */

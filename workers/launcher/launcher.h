@@ -36,6 +36,7 @@ struct bh_host_tree {
 struct bh_launcher {
     const char *program, *home_path; /* as we were started with */
     bool in_tree;                    /* our root is the tree of tree.c */
+    bool stranded;                   /* in a user namespace without ids: no try tells anything any more */
     int worker, spawner, signals;
     int home; /* of the state directory, in our mount namespace */
     enum bh_id_mode mode;

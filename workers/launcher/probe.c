@@ -3,6 +3,7 @@
  * What this host can do, found out by doing it (tries.c). The answers are for people: what was found, what follows
  * where it is missing, what to do about it (cause.c). What can only be missing because something else is says so.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -65,7 +66,13 @@ static void run_probe(const struct bh_launcher *l, enum bh_try what, uint64_t *m
     bool base = p->needs != what && (*missing & UINT64_C(1) << p->needs);
     if (base)
         (void)snprintf(found, sizeof(found), "not tried: needs what is missing above (%s)", probes[p->needs].name);
-    else if (bh_try(l, what, &fail) < 0) {
+    else if (l->stranded)
+        fail = l->fail;
+    else
+        (void)bh_try(l, what, &fail);
+    if (fail.error == ECANCELED)
+        (void)snprintf(found, sizeof(found), "not tried: needs the set-up of boxes, see below");
+    else if (fail.error) {
         (void)snprintf(found, sizeof(found), "%s from %s", strerrorname_np(fail.error), fail.step);
         bh_cause_of(l, what, &fail, &remedy);
     }
@@ -74,13 +81,16 @@ static void run_probe(const struct bh_launcher *l, enum bh_try what, uint64_t *m
     add(a, p->name, ok, required, found, p->effect, remedy.len > 0 ? remedy.data : "");
 }
 
-static void add_own_state(const struct bh_launcher *l, struct answer *a)
+static void add_own_state(const struct bh_launcher *l, uint64_t missing, struct answer *a)
 {
     char found[BH_STEP_MAX + 64] = "works";
     BH_CLEANUP_BUF struct bh_buf remedy = BH_BUF_INIT;
     if (l->fail.error) {
         (void)snprintf(found, sizeof(found), "cannot %s: %s", l->fail.step, strerror(l->fail.error));
-        bh_cause_of_setup(l, &remedy);
+        if (missing & ((UINT64_C(1) << BH_TRIES_REQUIRED) - 1))
+            bh_buf_adds(&remedy, "see the first thing that is missing above");
+        else
+            bh_cause_of_setup(l, &remedy);
     }
     add(a, "set-up of boxes", !l->fail.error, true, found, "no box can be made", remedy.len > 0 ? remedy.data : "");
     bool range = l->mode == BH_IDS_RANGE;
@@ -105,7 +115,7 @@ void bh_probe(struct bh_launcher *l)
         run_probe(l, (enum bh_try)i, &missing, &a);
     (void)prctl(PR_SET_DUMPABLE, 0);
     bh_tries_end(l);
-    add_own_state(l, &a);
+    add_own_state(l, missing, &a);
     bh_buf_add(&out, &a.head, sizeof(a.head));
     bh_buf_add(&out, a.strings.data, a.strings.len);
     bh_buf_fini(&a.strings);
@@ -113,11 +123,27 @@ void bh_probe(struct bh_launcher *l)
         _exit(1);
 }
 
+/* No base was ever made here: whether boxes can live on this file system is not known. */
+static bool is_new_home(const struct bh_launcher *l)
+{
+    int fd = openat(l->home, "bases", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    size_t n = 0;
+    if (!dir) {
+        bh_close(fd);
+        return true;
+    }
+    while (readdir(dir))
+        n++;
+    (void)closedir(dir);
+    return n <= 2; /* "." and ".." */
+}
+
 int bh_probe_all(struct bh_launcher *l)
 {
     struct bh_fail fail = {0};
     enum bh_try which = BH_TRY_USER;
-    bool new_home = faccessat(l->home, "bases", F_OK, 0) < 0;
+    bool new_home = is_new_home(l);
     bh_tries_begin(l, new_home);
     int rc = bh_try_all(l, new_home, &which, &fail);
     bh_tries_end(l);
