@@ -304,6 +304,8 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
     msg.agent_uid = spec->agent_uid;
     msg.agent_gid = spec->agent_gid;
     msg.limits = bh_msg_limits_of(&spec->limits);
+    if (msg.limits.cpus >= (int64_t)box->ns->host_cpus * 1000)
+        msg.limits.cpus = 0; /* all that there are hold it */
     msg.flags = (spec->n_base_layers ? 0 : BH_CREATE_HOST_TREES) | (spec->writable_usr ? BH_CREATE_WRITABLE_USR : 0) |
                 (spec->shared ? BH_CREATE_SHARED : 0) | (box->disk_by == BH_BY_TMPFS ? BH_CREATE_IN_MEMORY : 0);
     bool dirs = spec->writable_usr && spec->n_base_layers == 0 && box->ns->owner.mode == BH_IDS_SINGLE;

@@ -153,9 +153,7 @@ static int limit_cpu(const struct bh_cgroup *cg, const char *group, int64_t thou
     (void)snprintf(text, sizeof(text), "%lld %d", (long long)quota, PERIOD_US);
     if (cg->kind == BH_CGROUP_V2)
         return bh_cgroup_write(dir, group, "cpu.max", text);
-    return bh_cgroup_write_number(dir, group, "cpu.cfs_period_us", PERIOD_US) < 0
-               ? -1
-               : bh_cgroup_write_number(dir, group, "cpu.cfs_quota_us", quota);
+    return bh_cgroup_write_number(dir, group, "cpu.cfs_quota_us", quota); /* the period is that from the beginning */
 }
 
 void bh_cgroup_hurry(const struct bh_cgroup *cg, const char *group)

@@ -18,6 +18,8 @@
 #include "base/units.h"
 #include "workers/launcher/launcher.h"
 
+#define INIT 1 /* it is in the group of its box and is not the agent's */
+
 static void name_group(char name[static 16], uint32_t group)
 {
     (void)snprintf(name, 16, "b%u", group);
@@ -53,6 +55,12 @@ void bh_groups_start(struct bh_launcher *l, bool off)
     (void)bh_read_start(getpid(), start);
     (void)snprintf(id, sizeof(id), "%d-%s", (int)getpid(), start);
     bh_cgroup_begin(&l->cgroup, id, family, off);
+    struct bh_limits usual = {0};
+    int64_t memory;
+    int cpus;
+    bh_limits_host(&memory, &cpus);
+    bh_limits_fill(&usual, memory);
+    l->usual = (struct bh_cgroup_limits){.memory = usual.of[BH_LIMIT_MEMORY], .pids = usual.of[BH_LIMIT_PIDS] + INIT};
 }
 
 /*
@@ -103,6 +111,9 @@ int bh_groups_make(struct bh_launcher *l, struct bh_msg_spawn *msg, int fds[stat
     if (n < 0)
         return -1;
     l->groups_asked++;
+    if (n > 0)
+        l->preset = (BH_CGROUP_BIT(BH_CGROUP_MEMORY) | BH_CGROUP_BIT(BH_CGROUP_PIDS)) &
+                    ~bh_cgroup_limit(&l->cgroup, name, &l->usual);
     msg->into = into;
     return n;
 }
@@ -127,17 +138,25 @@ static int say_which(struct bh_fail *fail, uint32_t failed, const struct bh_msg_
     return 0;
 }
 
+static void leave_out_what_is_set(const struct bh_launcher *l, struct bh_cgroup_limits *set)
+{
+    if (l->preset & BH_CGROUP_BIT(BH_CGROUP_MEMORY) && set->memory == l->usual.memory)
+        set->memory = 0;
+    if (l->preset & BH_CGROUP_BIT(BH_CGROUP_PIDS) && set->pids == l->usual.pids)
+        set->pids = 0;
+}
+
 /* What nobody asked for, but is usual, may fail: a host may give us less than that. */
 int bh_groups_limit(struct bh_launcher *l, const struct bh_msg_create *msg, const struct bh_shell *shell,
                     struct bh_fail *fail)
 {
     char name[16];
     const struct bh_msg_limits *limits = &msg->limits;
-    /* Init is in it and is not the agent's. */
-    struct bh_cgroup_limits set = {limits->memory, limits->cpus, limits->pids ? limits->pids + 1 : 0};
+    struct bh_cgroup_limits set = {limits->memory, limits->cpus, limits->pids ? limits->pids + INIT : 0};
     name_group(name, shell->group);
     if (l->cgroup.kind == BH_CGROUP_NONE)
         return 0;
+    leave_out_what_is_set(l, &set);
     uint32_t asked = (limits->asked & BH_LIMITS_MEMORY ? BH_CGROUP_BIT(BH_CGROUP_MEMORY) : 0) |
                      (limits->asked & BH_LIMITS_CPUS ? BH_CGROUP_BIT(BH_CGROUP_CPU) : 0) |
                      (limits->asked & BH_LIMITS_PIDS ? BH_CGROUP_BIT(BH_CGROUP_PIDS) : 0);

@@ -56,6 +56,8 @@ struct bh_launcher {
     struct bh_shell pool[BH_POOL_SHELLS];
     size_t pool_len, pool_asked;
     struct bh_cgroup cgroup;
+    struct bh_cgroup_limits usual;          /* what most boxes get, and groups have from the beginning */
+    uint32_t preset;                        /* BH_CGROUP_BITs of it that could be set */
     uint32_t groups_asked, groups_answered; /* shells come back in the order in which they were asked for */
     uint32_t box_flags;                     /* BH_BOX_* of every box */
     uint32_t boxes;

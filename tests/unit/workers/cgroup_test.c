@@ -162,14 +162,12 @@ static void limits_of_v1(void **state)
     cg.kind = BH_CGROUP_V1;
     cg.dirs[BH_CGROUP_CPU] = cg.dirs[BH_CGROUP_PIDS] = cg.dirs[0]; /* mounted together */
     put("b1/memory.limit_in_bytes", "");
-    put("b1/cpu.cfs_period_us", "");
     put("b1/cpu.cfs_quota_us", "");
     put("b1/pids.max", "");
     T_INT(bh_cgroup_limit(&cg, "b1", &l), 0);
     cg.dirs[BH_CGROUP_CPU] = cg.dirs[BH_CGROUP_PIDS] = -1;
     has("b1/memory.limit_in_bytes", "1048576");
     has("b1/cpu.cfs_quota_us", "1000"); /* the kernel's least */
-    has("b1/cpu.cfs_period_us", "100000");
 }
 
 static void what_cannot_be_limited_is_told(void **state)
