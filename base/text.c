@@ -58,12 +58,23 @@ static bool steers(uint32_t c)
            (c >= 0x2066 && c <= 0x2069);
 }
 
+static void add_hex(struct bh_buf *out, unsigned char byte)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    const char text[4] = {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    bh_buf_add(out, text, sizeof(text));
+}
+
 void bh_escape_terminal(struct bh_buf *out, const void *data, size_t len)
 {
     const unsigned char *p = data;
     size_t plain = 0; /* start of the stretch that is copied as it is */
     for (size_t i = 0; i < len;) {
         uint32_t c = 0;
+        if (p[i] >= 0x20 && p[i] < 0x7f) { /* nearly everything */
+            i++;
+            continue;
+        }
         size_t n = decode(p + i, len - i, &c);
         if (n && !steers(c)) {
             i += n;
@@ -71,7 +82,7 @@ void bh_escape_terminal(struct bh_buf *out, const void *data, size_t len)
         }
         bh_buf_add(out, p + plain, i - plain);
         if (!n || c < 0x80)
-            bh_buf_addf(out, "\\x%02X", p[i]);
+            add_hex(out, p[i]);
         else
             bh_buf_addf(out, "\\u{%04X}", (unsigned)c);
         i += n ? n : 1;

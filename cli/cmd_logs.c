@@ -19,7 +19,7 @@
 #include "cli/log_merge.h"
 #include "cli/log_print.h"
 
-enum { FOLLOW_CHECK_MS = 1000 };
+enum { FOLLOW_CHECK_MS = 1000, OUT_BUFFER = 64 * 1024 };
 
 struct tail_line { /* a line kept for --tail */
     const struct bh_log_tags *tags;
@@ -41,7 +41,7 @@ struct viewer {
     size_t n_kept, next_kept;
     regex_t grep;
     bool has_grep, skipping;
-    struct bh_log_style style;
+    struct bh_log_printer *printer;
 };
 
 /* --- what is wanted --- */
@@ -91,7 +91,7 @@ static void print_kept(struct viewer *v)
 {
     for (size_t i = 0; i < v->n_kept; i++) {
         size_t at = (v->next_kept + (size_t)v->tail - v->n_kept + i) % (size_t)v->tail;
-        bh_log_print(&v->style, v->kept[at].tags, &v->kept[at].line);
+        bh_log_print(v->printer, v->kept[at].tags, &v->kept[at].line);
     }
 }
 
@@ -116,7 +116,7 @@ static int drain(struct viewer *v, struct bh_err **err)
         if (v->kept)
             keep(v, tags, &line);
         else
-            bh_log_print(&v->style, tags, &line);
+            bh_log_print(v->printer, tags, &line);
     }
     return rc;
 }
@@ -195,10 +195,7 @@ static int read_options(struct viewer *v, struct bh_err **err)
     if (stream && !bh_streq(stream, "stdout") && !bh_streq(stream, "stderr"))
         return bh_err_set(err, BH_E_USAGE, 0, "'--stream %s' is neither stdout nor stderr", stream);
     v->agents = bh_args_all(v->args, "agent", &v->n_agents);
-    v->style.json = bh_args_json(v->args);
-    v->style.prefix = !bh_args_has(v->args, "no-prefix");
-    v->style.colour = bh_cli_colour(STDOUT_FILENO);
-    bh_wall_format(bh_wall_now(), v->style.today);
+    v->printer = bh_log_printer_new(bh_args_json(v->args), !bh_args_has(v->args, "no-prefix"));
     if (v->tail > 0)
         v->kept = bh_calloc((size_t)v->tail, sizeof(*v->kept));
     return read_grep(v, err);
@@ -251,6 +248,8 @@ static int view(struct viewer *v, struct bh_err **err)
         rc = check_names(v, err);
     if (rc != 0)
         return rc;
+    if (!isatty(STDOUT_FILENO))
+        (void)setvbuf(stdout, NULL, _IOFBF, OUT_BUFFER);
     v->dir = bh_home_run_path(&v->run.home, v->run.id, "logs");
     v->logs = bh_log_merge_new(v->dir, wants_log, v);
     v->skipping = v->tail == 0; /* none of what is there, all of what comes */
@@ -270,6 +269,7 @@ static void viewer_fini(struct viewer *v)
 {
     free_kept(v);
     bh_log_merge_free(v->logs);
+    bh_log_printer_free(v->printer);
     bh_free(v->agents);
     bh_free(v->dir);
     if (v->has_grep)
