@@ -7,13 +7,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/mman.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +28,18 @@ static void on_signal(int sig)
     harmed = true;
 }
 
+/* Until a file of this name appears in the workspace. */
+static void wait_for(const char *name)
+{
+    char events[4096];
+    int fd = inotify_init1(IN_CLOEXEC);
+    if (fd < 0 || inotify_add_watch(fd, ".", IN_CREATE | IN_MOVED_TO) < 0)
+        exit(2);
+    while (access(name, F_OK) < 0)
+        (void)!read(fd, events, sizeof(events));
+    close(fd);
+}
+
 static bool is_victim_harmed(void)
 {
     static const int signals[] = {SIGTERM, SIGHUP, SIGINT, SIGUSR1, SIGUSR2, SIGCONT, SIGALRM};
@@ -37,16 +47,14 @@ static bool is_victim_harmed(void)
         (void)signal(signals[i], on_signal);
     int ready = open("sibling-ready", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     dprintf(ready, "%d\n", (int)getpid());
-    while (access("sibling-over", F_OK) < 0)
-        (void)sched_yield();
+    wait_for("sibling-over");
     note(harmed ? "a signal came" : "nothing came");
     return harmed || access("in/data", F_OK) < 0 || !file_holds("prompt.md", "mine alone");
 }
 
 static void wait_for_victim(void)
 {
-    while (access("sibling-ready", F_OK) < 0)
-        (void)sched_yield();
+    wait_for("sibling-ready");
 }
 
 /* Processes that are not of our own session. */
