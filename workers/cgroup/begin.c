@@ -75,13 +75,26 @@ static int64_t top_memory(void)
     return sysinfo(&info) == 0 ? (int64_t)((uint64_t)info.totalram * info.mem_unit / 10 * 9) : 0;
 }
 
+/*
+ * Beside other groups: half of what one of them has. Where the host's processes stand in the place itself each of them
+ * weighs as much as a whole group, and a group's weight is spread over the processors: then as much as one process on
+ * each of them, or boxes would starve as soon as the host has something to do.
+ */
+static int64_t top_weight(bool v2, bool flat)
+{
+    int64_t weight = v2 ? TOP_WEIGHT : TOP_SHARES;
+    if (flat)
+        weight = 2 * weight * sysconf(_SC_NPROCESSORS_ONLN);
+    return v2 && weight > 10000 ? 10000 : weight;
+}
+
 /* Bounds are a protection of the host, no promise to a box: where one cannot be set the others still are. */
-static void bound_top(const struct bh_cgroup *cg, enum bh_cgroup_part part, int top)
+static void bound_top(const struct bh_cgroup *cg, enum bh_cgroup_part part, int top, bool flat)
 {
     bool v2 = cg->kind == BH_CGROUP_V2;
     int64_t memory = top_memory();
     if (part == BH_CGROUP_CPU)
-        (void)bh_cgroup_write_number(top, ".", v2 ? "cpu.weight" : "cpu.shares", v2 ? TOP_WEIGHT : TOP_SHARES);
+        (void)bh_cgroup_write_number(top, ".", v2 ? "cpu.weight" : "cpu.shares", top_weight(v2, flat));
     if (part == BH_CGROUP_PIDS)
         (void)bh_cgroup_write_number(top, ".", "pids.max", top_pids());
     if (part == BH_CGROUP_MEMORY && !v2)
@@ -175,6 +188,7 @@ static int make_own(struct bh_cgroup *cg, const char *id)
 struct family {
     const pid_t *of;
     int place;
+    bool flat; /* we are in the place itself */
     bool moved;
 };
 
@@ -264,7 +278,7 @@ static int begin_v2_in(struct bh_cgroup *cg, struct family *f, const char *id, i
     (void)hand_on(f->place, f, why);
     (void)hand_on(cg->tops[0], NULL, why);
     for (size_t i = BH_CGROUP_MEMORY; i <= BH_CGROUP_PIDS; i++)
-        bound_top(cg, (enum bh_cgroup_part)i, cg->tops[0]);
+        bound_top(cg, (enum bh_cgroup_part)i, cg->tops[0], f->flat && !f->moved);
     if (make_own(cg, id) < 0)
         return -1;
     cg->can = hand_on(cg->dirs[0], NULL, why);
@@ -275,22 +289,24 @@ static int begin_v2_in(struct bh_cgroup *cg, struct family *f, const char *id, i
 }
 
 /* "…/bulkhead-main" is where an earlier launcher has moved us to. */
-static void strip_self(char *path)
+static bool strip_self(char *path)
 {
     size_t len = strlen(path), tail = strlen("/" BH_CGROUP_SELF);
-    if (len > tail && strcmp(path + len - tail, "/" BH_CGROUP_SELF) == 0)
-        path[len - tail] = '\0';
+    if (len <= tail || strcmp(path + len - tail, "/" BH_CGROUP_SELF) != 0)
+        return false;
+    path[len - tail] = '\0';
+    return true;
 }
 
-static int begin_v2(struct bh_cgroup *cg, const char *place, const char *id, const pid_t *family)
+static int begin_v2(struct bh_cgroup *cg, const char *place, bool own, const char *id, const pid_t *family)
 {
     char path[4096];
     int why = 0, n = snprintf(path, sizeof(path), "%s", place);
     if (n < 0 || (size_t)n >= sizeof(path))
         return no(cg, remedy_mount, "the name of our own control group is too long");
-    strip_self(path);
+    bool stripped = strip_self(path);
     BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct family f = {.of = family, .place = fd};
+    struct family f = {.of = family, .place = fd, .flat = own && !stripped};
     cg->kind = BH_CGROUP_V2;
     for (int i = 0; fd >= 0 && i < TOP_TRIES; i++) {
         if (begin_v2_in(cg, &f, id, &why) == 0) {
@@ -336,7 +352,7 @@ static int begin_v1_in(struct bh_cgroup *cg, const struct bh_cgroup_places *plac
         if (cg->tops[i] < 0)
             continue;
         cg->can |= BH_CGROUP_BIT(i);
-        bound_top(cg, (enum bh_cgroup_part)i, cg->tops[i]);
+        bound_top(cg, (enum bh_cgroup_part)i, cg->tops[i], p->own && strcmp(p->own, p->mount) == 0);
     }
     if (!(cg->can & BH_CGROUP_LIMITS)) {
         errno = EACCES;
@@ -381,9 +397,10 @@ static int begin_any(struct bh_cgroup *cg, const struct bh_cgroup_places *places
     bool root = geteuid() == 0, some = v2->mount && v2_has_some(v2->mount);
     if (!v2->mount && !v1_is_there(places))
         return no(cg, remedy_mount, "no control groups are mounted");
-    if (some && v2->own && begin_v2(cg, v2->own, id, family) == 0)
+    if (some && v2->own && begin_v2(cg, v2->own, true, id, family) == 0)
         return 0;
-    if (some && root && (!v2->own || strcmp(v2->own, v2->mount) != 0) && begin_v2(cg, v2->mount, id, family) == 0)
+    if (some && root && (!v2->own || strcmp(v2->own, v2->mount) != 0) &&
+        begin_v2(cg, v2->mount, false, id, family) == 0)
         return 0;
     if (v1_is_there(places) && begin_v1(cg, places, id) == 0)
         return 0;
