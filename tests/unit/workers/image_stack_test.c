@@ -84,7 +84,7 @@ static void test_hidden(void **state)
 {
     struct rig *r = *state;
     if (fsetxattr(r->roots[0], "user.x", "y", 1, 0) < 0)
-        t_skip("user attributes", "the file system has no user attributes");
+        t_skip("xattr", "the file system has no user attributes");
     file(r, 2, "etc/passwd");
     file(r, 2, "etc/group");
     file(r, 2, "etc/shadow");

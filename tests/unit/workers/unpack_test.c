@@ -124,7 +124,7 @@ static void test_whiteouts(void **state)
     struct rig *r = *state;
     struct stat st;
     if (fsetxattr(r->root, "user.overlay.x", "y", 1, 0) < 0)
-        t_skip("user attributes", "the file system has no user attributes");
+        t_skip("xattr", "the file system has no user attributes");
     T_INT(put(r, BH_PUT_FILE, "d/.wh.gone", NULL), 0);
     T_INT(fstatat(r->root, "d/gone", &st, AT_SYMLINK_NOFOLLOW), 0);
     T_TRUE(S_ISCHR(st.st_mode) && st.st_rdev == makedev(0, 0));
