@@ -6,6 +6,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -37,11 +38,16 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct bh_capture *open_capture(struct fixture *f, const char *name)
+static struct bh_capture *open_limited(struct fixture *f, const char *name, int64_t limit)
 {
     const struct bh_log_tags tags = {.run = "r", .stage = "", .agent = name, .instance = name, .box = "b"};
     BH_CLEANUP_FREE char *path = bh_path_join(f->dir, name);
-    return bh_capture_new(path, &tags, 1 << 30);
+    return bh_capture_new(path, &tags, limit);
+}
+
+static struct bh_capture *open_capture(struct fixture *f, const char *name)
+{
+    return open_limited(f, name, 1 << 30);
 }
 
 static struct bh_pipes *open_pipes(struct fixture *f, struct bh_capture *c)
@@ -226,6 +232,69 @@ static void test_a_turn_is_bounded(void **state)
     bh_capture_unref(c);
 }
 
+/* The limit is one for both streams and all commands. */
+static void test_the_limit_of_an_execution(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_capture *c = open_limited(f, "a", 1000);
+    char block[301];
+    memset(block, 'x', sizeof(block));
+    for (size_t i = 9; i < sizeof(block); i += 10)
+        block[i] = '\n';
+    uint64_t dropped[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        struct bh_pipes *p = open_pipes(f, c);
+        T_INT(bh_write_all(bh_pipes_stdout(p), block, 300), 0);
+        T_INT(bh_write_all(bh_pipes_stderr(p), block, 301), 0);
+        bh_pipes_end(p);
+        bh_pipes_free(p);
+        dropped[i] = bh_capture_dropped(c);
+    }
+    T_INT(dropped[0], 0);
+    T_TRUE(dropped[1] >= 202 && dropped[1] < 402);
+    assert_null(bh_capture_problem(c)); /* too much is no problem */
+    bh_capture_unref(c);
+    struct bh_capture *usual = open_limited(f, "b", 0);
+    struct bh_pipes *p = open_pipes(f, usual);
+    T_INT(bh_write_all(bh_pipes_stdout(p), block, 301), 0);
+    bh_pipes_end(p);
+    T_INT(bh_capture_dropped(usual), 0);
+    bh_pipes_free(p);
+    bh_capture_unref(usual);
+}
+
+static void *flood(void *arg)
+{
+    const int *fd = arg;
+    char block[4096];
+    memset(block, 'f', sizeof(block));
+    while (write(*fd, block, sizeof(block)) > 0)
+        ;
+    return NULL;
+}
+
+/* Somebody has the pipe and goes on writing: what lay in it at the end is taken, and no more. */
+static void test_a_flood_does_not_hold_the_end(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_capture *c = open_capture(f, "a");
+    struct bh_pipes *p = open_pipes(f, c);
+    pthread_t thread;
+    int held = dup(bh_pipes_stdout(p));
+    (void)signal(SIGPIPE, SIG_IGN);
+    T_INT(pthread_create(&thread, NULL, flood, &held), 0);
+    for (int i = 0; i < 20; i++)
+        event_base_loop(f->loop, EVLOOP_ONCE);
+    bh_pipes_end(p);
+    bh_pipes_free(p);
+    pthread_join(thread, NULL); /* its pipe is broken */
+    close(held);
+    bh_capture_unref(c);
+    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+    read_stream(f, "a", BH_STREAM_STDOUT, &out);
+    T_TRUE(out.len >= 20 * 4096 && out.len <= 21 * 64 * 1024);
+}
+
 static void test_an_abandoned_command(void **state)
 {
     struct fixture *f = *state;
@@ -274,6 +343,8 @@ int main(void)
         TEST(test_commands_do_not_share_a_line),
         TEST(test_many_writers_at_once),
         TEST(test_a_turn_is_bounded),
+        TEST(test_the_limit_of_an_execution),
+        TEST(test_a_flood_does_not_hold_the_end),
         TEST(test_an_abandoned_command),
         TEST(test_silence_leaves_no_file),
         TEST(test_a_log_that_cannot_be_made),

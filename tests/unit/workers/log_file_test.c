@@ -234,6 +234,33 @@ static void test_a_reader_follows(void **state)
     expect_text(f, OUT, 1, true, "line");
 }
 
+/* A reader that looks while a block is half written, at any byte, gets it when it is whole. */
+static void test_a_file_grows_by_bytes(void **state)
+{
+    struct fixture *f = *state;
+    BH_CLEANUP_FREE char *copy = bh_path_join(f->dir, "copy.log");
+    BH_CLEANUP_BUF struct bh_buf data = BH_BUF_INIT;
+    struct bh_log_line line = {0};
+    struct stat st;
+    uint64_t got = 0;
+    T_INT(stat(f->path, &st), 0);
+    add(f, OUT, "one\ntwo\n");
+    add(f, ERR, "three\n");
+    add(f, OUT, "four\n");
+    T_OK(bh_read_file(f->path, 1 << 20, &data, &err));
+    T_OK(bh_write_file_atomic(copy, data.data, (size_t)st.st_size, 0600, &err));
+    T_OK(bh_log_reader_open(copy, &f->r, &err));
+    BH_CLEANUP_FD int fd = open(copy, O_WRONLY | O_APPEND | O_CLOEXEC);
+    for (size_t at = (size_t)st.st_size; at < data.len; at++) {
+        while (bh_log_reader_next(f->r, &line, NULL) == 1)
+            got++;
+        T_INT(write(fd, data.data + at, 1), 1);
+    }
+    T_INT(got, 3);
+    expect_text(f, OUT, 4, true, "four");
+    expect_end(f);
+}
+
 /* Whatever the crash cut off, what was whole before is read and the rest is no error. */
 static void test_a_torn_tail_is_no_line(void **state)
 {
@@ -416,6 +443,7 @@ int main(void)
         TEST(test_the_longest_line_is_one_piece),
         TEST(test_crlf_is_kept),
         TEST(test_a_reader_follows),
+        TEST(test_a_file_grows_by_bytes),
         TEST(test_a_torn_tail_is_no_line),
         TEST(test_a_head_that_is_not_whole),
         TEST(test_damage_is_named),
