@@ -369,7 +369,7 @@ const struct attempt attempts_kernel[] = {
     {"handle-open", "open a file by its handle, past all paths", handle_open,
      .may_lack = "handles on this file system"},
     {"fanotify", "watch a whole mount", fan_notify, .may_lack = "CONFIG_FANOTIFY"},
-    {"io-ports", "command devices", ports, .may_lack = "this architecture has none"},
+    {"io-ports", "command devices", ports, .may_lack = "CONFIG_X86_IOPL_IOPERM"},
     {"ldt", "read descriptors of segments", local_descriptors, .may_lack = "this architecture has none"},
     {"no-aslr", "have addresses that can be guessed", no_randomisation},
     {"secret-memory", "hide memory from the kernel", secret_memory, .may_lack = "secretmem.enable"},

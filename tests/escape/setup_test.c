@@ -3,7 +3,9 @@
  * Attacks on the making of a box. Layers are written by agents, and a later box is made from them: whatever stands
  * there in the place of a folder, nothing of the host may be mounted on, written to or shown through it. Every name
  * that launcher or init opens, mounts on or makes is replaced by every kind of thing; the box may be refused, or be
- * made without it, but the witness outside stays as it was and its secret is not seen.
+ * made without it, but the witness outside stays as it was and its secret is not seen. Init's own root holds nothing of
+ * the host, so what could be hit in truth is what a box is made from: its folder, the layers, the base. They are
+ * compared with those of a box that nobody attacks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +52,7 @@ static const char *const names[] = {
 
 static char *witness; /* a folder of the host that everybody may write to */
 static char *before;  /* how it was */
+static char *folder;  /* of a box that nobody attacks */
 
 static char *host_path(const char *name)
 {
@@ -77,16 +80,35 @@ static void make_witness(void)
     }
 }
 
+static char *said_by(char *command)
+{
+    FILE *f = popen(command, "re");
+    char *text = bh_calloc(1, 1 << 18);
+    T_TRUE(f && fread(text, 1, (1 << 18) - 1, f) > 0);
+    T_INT(pclose(f), 0);
+    bh_free(command);
+    return text;
+}
+
 /* Everything about it in one text. */
 static char *look_at_witness(void)
 {
-    BH_CLEANUP_FREE char *command = bh_asprintf(
-        "cd %s && find . -printf '%%p %%y %%m %%s %%T@\\n' | sort && cat secret prompt.md */secret", witness);
-    FILE *f = popen(command, "re");
-    char *text = bh_calloc(1, 16384);
-    T_TRUE(f && fread(text, 1, 16383, f) > 0);
-    T_INT(pclose(f), 0);
-    return text;
+    return said_by(bh_asprintf(
+        "cd %s && find . -printf '%%p %%y %%m %%s %%T@\\n' | sort && cat secret prompt.md */secret", witness));
+}
+
+/* What boxes are made from. */
+static char *look_at_layers(void)
+{
+    return said_by(bh_asprintf("cd %s && find runs/r1/layers bases -printf '%%p %%y %%s %%l\\n' | sort", kit.home));
+}
+
+/* The box's folder, but what is in its upper: that is the box's own. */
+static char *look_at_folder(struct kit_box *b)
+{
+    return said_by(bh_asprintf("cd %s/boxes/%s && { ls -A; ls -A upper work; find deliver -printf '%%p %%y %%s\\n'; } "
+                               "2>/dev/null | sort",
+                               kit.run_dir, b->key));
 }
 
 static bool is_root(void)
@@ -164,30 +186,54 @@ static void use(struct kit_box *b)
 
 static unsigned layers, made;
 
+static void same(const char *what, const char *name, enum thing thing, const char *link, const char *was, char *is)
+{
+    if (strcmp(was, is) != 0)
+        fail_msg("%s as %d -> %s: %s was\n%s\nand is\n%s", name, (int)thing, link ? link : "", what, was, is);
+    bh_free(is);
+}
+
 static void attack(const char *name, enum thing thing, const char *link, bool shared)
 {
     struct kit_box b;
     BH_CLEANUP_FREE char *layer = bh_asprintf("hostile%u", layers++);
     make_layer(layer, name, thing, link);
+    BH_CLEANUP_FREE char *was = look_at_layers();
     int rc = kit_create(&kit, &b, &(struct kit_how){.layer = layer, .shared = shared});
     if (rc == 0) {
         made++;
         use(&b);
+        same("the box's folder", name, thing, link, folder, look_at_folder(&b));
         T_INT(kit_destroy(&b, false), 0);
     } else {
         T_TRUE(b.message && b.message[0]); /* refused in words */
         kit_forget(&b);
     }
-    BH_CLEANUP_FREE char *after = look_at_witness();
-    if (strcmp(before, after) != 0)
-        fail_msg("%s as %d -> %s: the witness was\n%s\nand is\n%s", name, (int)thing, link ? link : "", before, after);
+    same("what boxes are made from", name, thing, link, was, look_at_layers());
+    same("the witness", name, thing, link, before, look_at_witness());
+    BH_CLEANUP_FREE char *path = bh_asprintf("%s/layers/%s", kit.run_dir, layer);
+    T_INT(bh_rmtree_at(AT_FDCWD, path), 0);
+}
+
+static int set_up(void **state)
+{
+    struct kit_box b;
+    (void)state;
+    BH_CLEANUP_FREE char *path = bh_asprintf("%s/layers", kit.run_dir);
+    T_INT(bh_mkdir_p(path, 0700, NULL), 0);
+    before = look_at_witness();
+    T_INT(kit_create(&kit, &b, NULL), 0);
+    use(&b);
+    folder = look_at_folder(&b);
+    T_INT(kit_destroy(&b, false), 0);
+    return 0;
 }
 
 static void links_in_the_way_steer_nothing(void **state)
 {
     (void)state;
     const char *const links[] = {
-        witness, "/deliver", "/proc/1/root", "../../../../../../../..", "/home",
+        witness, "/home", "/layers", "/base", "/deliver", "/proc/1/root",
     };
     for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
         for (size_t k = 0; k < BH_ARRAY_LEN(links); k++)
@@ -225,10 +271,10 @@ int main(void)
         return rc;
     witness = bh_asprintf("%s/witness", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     make_witness();
-    before = look_at_witness();
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    rc = cmocka_run_group_tests(tests, set_up, NULL);
     kit_end();
     bh_free(before);
+    bh_free(folder);
     bh_free(witness);
     return rc;
 }
