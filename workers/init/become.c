@@ -179,6 +179,9 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
         return bh_fail(fail, errno, "close descriptors");
     if (unblock_signals() < 0)
         return bh_fail(fail, errno, "unblock signals");
+    /* A change of ids may have made our memory readable, which may be lent by init (serve.c); an exec starts anew. */
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        return bh_fail(fail, errno, "be closed to others");
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &in->setup->filter) < 0)
         return bh_fail(fail, errno, "load the system call filter");
     (void)run(plan);
