@@ -48,7 +48,3 @@ foreach(mode root-submounts user-submounts userns-root)
   bh_script_test(boxes.isolation.${mode} SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/boxes/in_mode.sh
                  ARGS ${mode} $<TARGET_FILE:test_boxes_isolation> LABEL integration TIMEOUT 120)
 endforeach()
-
-# The benchmark's program (tests/bench/boxes builds its own from a release); here so that it keeps compiling.
-add_executable(bench_boxes ${PROJECT_SOURCE_DIR}/tests/bench/boxes.c)
-target_link_libraries(bench_boxes PRIVATE bh_box_kit bh_flags)
