@@ -14,6 +14,7 @@
 #include "cli/doctor.h"
 #include "workers/box/box.h"
 #include "workers/box/launcher_client.h"
+#include "workers/box/subids.h"
 #include "workers/cgroup/cgroup.h"
 #include "workers/disk/quota.h"
 
@@ -167,6 +168,7 @@ static int doctor(const struct bh_args *args)
     BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
     struct bh_report r = {.checks = bh_val_set(v, "checks", bh_val_list())};
     struct bh_home home = {.dirfd = -1};
+    (void)bh_subids_enter(); /* as run does */
     check_user(&r);
     bh_doctor_kernel(&r);
     bh_doctor_process(&r);

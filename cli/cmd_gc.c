@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "scheduler/gc.h"
+#include "workers/box/subids.h"
 
 struct report {
     const struct bh_args *args;
@@ -138,6 +139,7 @@ static int gc(const struct bh_args *args)
     int rc = refuse_retention(args, &err);
     if (rc != 0)
         return bh_cli_fail(args, err);
+    (void)bh_subids_enter(); /* what boxes left may be theirs */
     r.removed = bh_val_set(v, "removed", bh_val_list());
     r.failed = bh_val_set(v, "failed", bh_val_list());
     rc = bh_home_open(bh_args_get(args, "home"), false, &home, &err);

@@ -12,6 +12,7 @@
 #include "cli/progress.h"
 #include "cli/run_plan.h"
 #include "scheduler/run_local.h"
+#include "workers/box/subids.h"
 
 struct request {
     const struct bh_args *args;
@@ -284,7 +285,7 @@ static int run(const struct bh_args *args)
         status = bh_cmd_plan.run(args);
     } else if (read_document(&r, &errors) != 0) {
         status = bh_cli_fail_list(args, &errors);
-    } else if (bh_home_open(bh_args_get(args, "home"), true, &r.home, &err) != 0) {
+    } else if ((void)bh_subids_enter(), bh_home_open(bh_args_get(args, "home"), true, &r.home, &err) != 0) {
         status = bh_cli_fail(args, err);
     } else {
         status = carry_out(&r, &errors);

@@ -124,6 +124,20 @@ enter_mode() { # mode script args…
         exit "$status"
       fi
       ;;
+    subids) # an ordinary user with subordinate ids, which are lent to it in a mount namespace of ours
+      if [ -z "${BH_ENTERED:-}" ]; then
+        [ "$(id -u)" -eq 0 ] || skip_all root "needs root"
+        [ -x /usr/bin/newuidmap ] || skip_all subids "newuidmap is not installed"
+        chown -R 65534:65534 "$work"
+        printf '65534:300000:65536\n' > "$work/subids"
+        export BH_ENTERED=1 BH_WORK=$work
+        local status=0
+        unshare -m bash -c 'mount --bind "$BH_WORK/subids" /etc/subuid && mount --bind "$BH_WORK/subids" /etc/subgid || exit 77
+          exec setpriv --reuid=65534 --regid=65534 --clear-groups bash "$@"' bash "$@" || status=$?
+        cleanup
+        exit "$status"
+      fi
+      ;;
     userns)
       if [ -z "${BH_ENTERED:-}" ]; then
         export BH_ENTERED=1 BH_WORK=$work

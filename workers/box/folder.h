@@ -21,6 +21,12 @@ struct bh_box_owner {
     uint32_t first_id; /* of a range */
 };
 
+/* Whether mounts of the host can be shown with other owners: not with one id, nor with subordinate ones. */
+static inline bool bh_box_owner_maps(const struct bh_box_owner *o)
+{
+    return o->mode == BH_IDS_RANGE && o->first_id == BH_RANGE_FIRST;
+}
+
 /* EXISTS where there is one already. */
 int bh_box_folder_make(const char *run_dir, const char *key, const struct bh_box_owner *owner, bool writable_usr,
                        struct bh_err **err) BH_MUST_CHECK;

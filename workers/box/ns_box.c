@@ -308,7 +308,7 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
         msg.limits.cpus = 0; /* all that there are hold it */
     msg.flags = (spec->n_base_layers ? 0 : BH_CREATE_HOST_TREES) | (spec->writable_usr ? BH_CREATE_WRITABLE_USR : 0) |
                 (spec->shared ? BH_CREATE_SHARED : 0) | (box->disk_by == BH_BY_TMPFS ? BH_CREATE_IN_MEMORY : 0);
-    bool dirs = spec->writable_usr && spec->n_base_layers == 0 && box->ns->owner.mode == BH_IDS_SINGLE;
+    bool dirs = spec->writable_usr && spec->n_base_layers == 0 && !bh_box_owner_maps(&box->ns->owner);
     msg.flags |= dirs ? BH_CREATE_USR_DIRS : 0;
     bh_buf_add(&out, &msg, sizeof(msg));
     bh_pack_str(&out, below_home(box->ns, spec->run_dir));
@@ -339,12 +339,12 @@ static struct bh_rack *rack_of(struct ns *ns, const char *run_dir, bool writable
     return r;
 }
 
-/* With one id, and once per host. */
+/* Once per host. */
 static int need_usr_dirs(struct ns *ns, const struct bh_box_spec *spec, struct bh_err **err)
 {
-    if (!spec->writable_usr || spec->n_base_layers > 0 || ns->owner.mode != BH_IDS_SINGLE || ns->usr_dirs)
+    if (!spec->writable_usr || spec->n_base_layers > 0 || bh_box_owner_maps(&ns->owner) || ns->usr_dirs)
         return 0;
-    return bh_usr_dirs_ensure(ns->home, &ns->usr_dirs, err);
+    return bh_usr_dirs_ensure(ns->home, &ns->owner, &ns->usr_dirs, err);
 }
 
 static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)

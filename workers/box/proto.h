@@ -54,6 +54,7 @@ enum bh_id_mode {
 };
 #define BH_RANGE_FIRST 200000u
 #define BH_RANGE_COUNT 65536u
+#define BH_SUBORDINATE_FIRST 1u /* of a range in a user namespace of subordinate ids, where 0 is the user */
 #define BH_AGENT_UID 1000u
 
 /* Both ways: asked with everything 0. Descriptors of the answer: bh_cgroup_tops. */

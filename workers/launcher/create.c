@@ -198,7 +198,7 @@ static int add_trees(struct bh_launcher *l, struct order *o, struct bh_fail *fai
     for (size_t i = 0; i < l->n_trees; i++) {
         const struct bh_host_tree *t = &l->trees[i];
         bool changed = o->msg->flags & BH_CREATE_WRITABLE_USR || some_layer_has(o, t->name);
-        bool can = t->may_overlay && (t->n_submounts == 0 || l->mode == BH_IDS_RANGE);
+        bool can = t->may_overlay && (t->n_submounts == 0 || l->range_ns >= 0);
         int rc = changed && can ? add_overlay(l, o, t, fail) : add_shown(l, o, t, fail);
         if (rc < 0)
             return -1;

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "workers/launcher/launcher.h"
 
@@ -83,11 +84,42 @@ static bool in_first_user_namespace(void)
            count == UINT32_MAX;
 }
 
+/* Whether the ids 1 to BH_RANGE_COUNT of our user namespace are subordinate ones, which no account of the host has. */
+static bool has_subordinate(const char *map)
+{
+    unsigned inside, outside, count;
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    BH_CLEANUP_FD int fd = open(map, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || bh_read_all(fd, 65536, &text, NULL) != 0)
+        return false;
+    for (const char *line = text.data; line && *line;) {
+        if (sscanf(line, "%u %u %u", &inside, &outside, &count) == 3 && inside == BH_SUBORDINATE_FIRST &&
+            count >= BH_RANGE_COUNT && outside >= BH_RANGE_COUNT)
+            return true;
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+    return false;
+}
+
+/* In a user namespace with subordinate ids (box/subids.c); mounts of the host cannot be mapped there. */
+static int enter_subordinate(struct bh_launcher *l)
+{
+    if (!has_subordinate("/proc/self/uid_map") || !has_subordinate("/proc/self/gid_map"))
+        return -1;
+    BH_CLEANUP_FD int range = userns_with(0, BH_SUBORDINATE_FIRST, BH_RANGE_COUNT);
+    if (range < 0)
+        return -1;
+    l->mode = BH_IDS_RANGE;
+    l->first_id = BH_SUBORDINATE_FIRST;
+    return 0;
+}
+
 static int enter_range(struct bh_launcher *l)
 {
     l->range_ns = userns_with(0, BH_RANGE_FIRST, BH_RANGE_COUNT);
     if (l->range_ns < 0)
-        return -1;
+        return in_first_user_namespace() ? -1 : enter_subordinate(l);
     l->agent_ns = userns_with(0, BH_RANGE_FIRST + BH_AGENT_UID, 1);
     l->mode = BH_IDS_RANGE;
     l->first_id = BH_RANGE_FIRST;
@@ -97,7 +129,7 @@ static int enter_range(struct bh_launcher *l)
 /* The usual agent has one for good; of others the last few are kept. */
 int bh_ids_agent_ns(struct bh_launcher *l, uint32_t uid)
 {
-    if (uid == BH_AGENT_UID || l->mode != BH_IDS_RANGE)
+    if (uid == BH_AGENT_UID || l->range_ns < 0)
         return l->agent_ns;
     for (size_t i = 0; i < BH_AGENT_NS_MAX; i++) {
         if (l->agents[i].uid == uid)

@@ -10,10 +10,11 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include "workers/box/folder.h"
 
 /* *ret_name: a name below home/bases, with usr/ and opt/. Blocks: a second or two where it has to be made. */
-int bh_usr_dirs_ensure(const char *home, char **ret_name, struct bh_err **err) BH_MUST_CHECK;
+int bh_usr_dirs_ensure(const char *home, const struct bh_box_owner *owner, char **ret_name,
+                       struct bh_err **err) BH_MUST_CHECK;
 /* For tests: of another root than "/". */
-int bh_usr_dirs_ensure_from(const char *host_root, const char *home, char **ret_name,
+int bh_usr_dirs_ensure_from(const char *host_root, const char *home, const struct bh_box_owner *owner, char **ret_name,
                             struct bh_err **err) BH_MUST_CHECK;

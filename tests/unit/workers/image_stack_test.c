@@ -122,13 +122,14 @@ static void test_usr_dirs(void **state)
 {
     struct rig *r = *state;
     BH_CLEANUP_FREE char *host = bh_asprintf("%s/0", r->dir), *home = bh_asprintf("%s/1", r->dir);
+    const struct bh_box_owner owner = {.mode = BH_IDS_SINGLE};
     char *first = NULL, *again = NULL, *changed = NULL;
     T_INT(mkdirat(r->roots[1], "bases", 0700), 0);
     file(r, 0, "usr/lib/deep/file");
     T_INT(bh_mkdirat_p(r->roots[0], "usr/share/closed", 0755), 0);
     T_INT(symlinkat("lib", r->roots[0], "usr/lib64"), 0);
-    T_OK(bh_usr_dirs_ensure_from(host, home, &first, &err));
-    T_OK(bh_usr_dirs_ensure_from(host, home, &again, &err));
+    T_OK(bh_usr_dirs_ensure_from(host, home, &owner, &first, &err));
+    T_OK(bh_usr_dirs_ensure_from(host, home, &owner, &again, &err));
     T_STR(first, again);
     BH_CLEANUP_FREE char *deep = bh_asprintf("bases/%s/usr/lib/deep", first);
     BH_CLEANUP_FREE char *inside = bh_asprintf("%s/file", deep), *link = bh_asprintf("bases/%s/usr/lib64", first);
@@ -138,7 +139,7 @@ static void test_usr_dirs(void **state)
     T_INT(faccessat(r->roots[1], inside, F_OK, 0), -1);
     T_INT(faccessat(r->roots[1], link, F_OK, AT_SYMLINK_NOFOLLOW), -1);
     T_INT(bh_mkdirat_p(r->roots[0], "usr/local", 0755), 0);
-    T_OK(bh_usr_dirs_ensure_from(host, home, &changed, &err));
+    T_OK(bh_usr_dirs_ensure_from(host, home, &owner, &changed, &err));
     T_TRUE(strcmp(first, changed) != 0);
     bh_free(first);
     bh_free(again);
