@@ -172,8 +172,14 @@ static void use(struct kit_box *b)
                                       .empty_first = root ? empty : NULL,
                                       .give_to_agent = root}};
         kit_sh_with(b, &e,
+                    "mounts=; while read -r a b c d at rest; do mounts=\"$mounts $at \"; done < /proc/self/mountinfo; "
+                    "for at in /proc /dev /dev/pts /dev/shm /workspace/in; do case \"$mounts\" in *\" $at \"*) ;; "
+                    "*) echo missing $at;; esac; done; "
                     "cat /*/secret /*/*/secret in/secret out/secret 2>/dev/null; ls -d /deliver /stage /layers /base "
                     "2>/dev/null; echo x > out/made; echo x > /tmp/made; echo x > /home/agent/made; echo done");
+        /* A box that is made at all has its mounts where they belong; a program that does not start has none. */
+        if (e.result.end == BH_EXEC_EXITED && strstr(e.out.data, "missing"))
+            fail_msg("a box with its mounts elsewhere: %s", e.out.data);
         assert_null(strstr(e.out.data, "the host's secret"));
         assert_null(strstr(e.out.data, "/deliver\n"));
         assert_null(strstr(e.out.data, "/layers\n"));
