@@ -177,6 +177,8 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
     /* The note's pipe stays until the exec succeeds; everything else is marked to go then too. */
     if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) < 0 || bh_fd_set_cloexec(note_fd, true) < 0)
         return bh_fail(fail, errno, "close descriptors");
+    if (bh_limits_be_idle(in, fail) < 0)
+        return -1;
     if (unblock_signals() < 0)
         return bh_fail(fail, errno, "unblock signals");
     /* A change of ids may have made our memory readable, which may be lent by init (serve.c); an exec starts anew. */

@@ -128,6 +128,8 @@ int bh_limits_before_ids(const struct bh_init *in, const struct bh_exec_plan *pl
 int bh_limits_after_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail);
 /* When nothing is opened any more: the descriptors of init, of which there may be many, lie in the way until exec. */
 int bh_limits_of_files(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail);
+/* Where no control group bounds the box: behind everybody else on the host, from the last moment before the exec. */
+int bh_limits_be_idle(const struct bh_init *in, struct bh_fail *fail);
 /* The caller and its children run on fewer processors, where that was asked for: so that `nproc` agrees. */
 int bh_limits_narrow_cpus(const struct bh_msg_limits *limits, uint32_t number, struct bh_fail *fail);
 

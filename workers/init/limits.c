@@ -99,12 +99,9 @@ static int limit_processes(rlim_t n, struct bh_fail *fail)
 
 int bh_limits_before_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail)
 {
-    const struct sched_param none = {0};
     offer_to_the_oom_killer(in->setup);
     if (bh_limits_narrow_cpus(&plan->limits, in->number, fail) < 0)
         return -1;
-    if (in->flags & BH_BOX_IDLE && sched_setscheduler(0, SCHED_IDLE, &none) < 0)
-        return bh_fail(fail, errno, "be idle");
     /* With one id: what the user namespace of the box will hold, of which each exec makes a deeper one. */
     if (in->flags & BH_BOX_NPROC && in->setup->mode == BH_IDS_SINGLE && in->limits.pids > 0)
         return limit_processes((rlim_t)in->limits.pids + (in->shared ? GROUP_INITS : 1), fail);
@@ -143,4 +140,13 @@ int bh_limits_of_files(const struct bh_init *in, const struct bh_exec_plan *plan
     if (now.rlim_max < n)
         n = now.rlim_max;
     return setrlimit(RLIMIT_NOFILE, &(struct rlimit){n, n}) < 0 ? bh_fail(fail, errno, "limit open files") : 0;
+}
+
+/* Until here it was our own work. */
+int bh_limits_be_idle(const struct bh_init *in, struct bh_fail *fail)
+{
+    const struct sched_param none = {0};
+    if (in->flags & BH_BOX_IDLE && sched_setscheduler(0, SCHED_IDLE, &none) < 0)
+        return bh_fail(fail, errno, "be idle");
+    return 0;
 }
