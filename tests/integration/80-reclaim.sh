@@ -86,6 +86,7 @@ start_run p.yaml
 expect 0 'gc beside a live run' bulkhead gc -o json
 same 'does not touch it' "$(json '["removed"].__len__()') $(json '["in_use"]')" '0 1'
 check 'its box is there' test -d "home/runs/$run/boxes"
+same 'no mount of it is in the table of the host' "$(mounts)" "$mounts_before"
 kill_run
 check 'its agents die with it' wait_for_no_agent
 check 'its processes too' wait_for_none
