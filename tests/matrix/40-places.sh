@@ -63,7 +63,7 @@ if [ "$1" = root ]; then
 else
   fresh_home
   got=0
-  prlimit --nproc=12:12 timeout 60 "$work/bin/bulkhead" run p.yaml > run.out 2> run.err || got=$?
+  timeout 60 prlimit --nproc=12:12 "$work/bin/bulkhead" run p.yaml > run.out 2> run.err || got=$?
   same '12 processes: a run is refused' "$got" 7
   has '  with the remedy' "$(cat run.err)" 'ulimit -u'
 fi
