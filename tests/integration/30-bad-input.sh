@@ -112,7 +112,6 @@ done << 'TABLE'
 |matrix: {x: [a, b]}
 |when: always, needs: []
 secrets: {k: {env: HOME}}|secrets: [k]
-base: dir:/srv|labels: {a: b}
 TABLE
 printf 'version: 1\nname: t\nask: x\nagents: [{name: a, run: "true"}]\n' > reserved.yaml
 expect 3 'reserved words are refused' bulkhead lint reserved.yaml -o json
