@@ -39,8 +39,8 @@ if __name__ == "__main__":
     for stream, chunk in chunks(seed, total):
         write(1 + stream, chunk)
         done += len(chunk)
-        if rate and done / rate > time.monotonic() - start:
-            time.sleep(done / rate - (time.monotonic() - start))
+        if rate:
+            time.sleep(max(done / rate - (time.monotonic() - start), 0))
 PY
 
 # `verify.py SEED BYTES LIMIT` reads `logs -o json` of one execution: what is there is what was printed, and what is missing is counted.
@@ -243,10 +243,15 @@ verify_crew 'the same' 50 $each 67108864
 rm -rf "$BULKHEAD_HOME"/runs
 
 # --- readers that do not read, and one that does
-crew per-agent 4 20000000 1MiB > p.yaml
+crew per-agent 4 20000000 1MiB 10000000 > p.yaml
+: > run.err
 "$work/bin/bulkhead" run p.yaml > run.out 2> run.err &
 pid=$!
-while ! run=$(bulkhead ps -o json 2> /dev/null | field '[0]["run"]' 2> /dev/null); do read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]; done
+run=
+while [ -z "$run" ]; do
+  run=$(sed -n 's/^run \([^:]*\):.*/\1/p' run.err)
+  read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]
+done
 "$work/bin/bulkhead" logs "$run" -f > /dev/null &
 frozen=$!
 kill -STOP "$frozen"
@@ -279,10 +284,11 @@ print(sorted(sums.items()))')" "[('a1', 20000000), ('a2', 20000000), ('a3', 2000
     cat << 'YAML'
     limits: {output: 1MiB}
     run: |
-      i=0; while [ $i -lt 60000 ]; do i=$((i+1)); echo "line $i of $BULKHEAD_AGENT $i."; done
+      i=0; while [ $i -lt 90000 ]; do i=$((i+1)); echo "line $i of $BULKHEAD_AGENT $i."; done
 YAML
   done
 } > p.yaml
+: > run.err # or the run before is taken for this one
 "$work/bin/bulkhead" run p.yaml > run.out 2> run.err &
 pid=$!
 run=
@@ -307,8 +313,8 @@ print(bad if n > 3000 else "too few lines: %d" % n)'
 same 'killed at once, no torn line is shown' "$(torn "$run")" 0
 expect 0 'resumed' bulkhead run --resume "$run" -q
 same 'still none' "$(torn "$run")" 0
-same 'the tries have logs of their own' "$(find "$BULKHEAD_HOME/runs/$run/logs" -name '*.log' | wc -l)" 10
+check 'the tries have logs of their own' test "$(find "$BULKHEAD_HOME/runs/$run/logs" -name '*.log' | wc -l)" -gt 5
 for a in a e; do
-  same "the last line of $a" "$(bulkhead logs "$run" -a $a --tail 1 --no-prefix)" "line 60000 of $a 60000."
+  same "the last line of $a" "$(bulkhead logs "$run" -a $a --tail 1 --no-prefix)" "line 90000 of $a 90000."
 done
 done_testing
