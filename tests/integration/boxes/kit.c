@@ -112,6 +112,8 @@ int kit_create(struct kit *k, struct kit_box *b, const struct kit_how *how)
         spec.limits = how->limits;
         spec.layers = &how->layer;
         spec.n_layers = how->layer ? 1 : 0;
+        spec.base_layers = how->base;
+        spec.n_base_layers = how->n_base;
     }
     k->boxes->ops->create(k->boxes, &spec, on_created, b, on_lost);
     if (b->created)

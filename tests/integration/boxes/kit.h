@@ -39,6 +39,8 @@ struct kit_box {
 struct kit_how {
     bool writable_usr, shared, disposable, best_effort;
     const char *layer;
+    const char *const *base; /* folders of an image, newest first */
+    size_t n_base;
     struct bh_limits limits;
 };
 /* 0 or the code of create; then `message` says why, until kit_forget. */
