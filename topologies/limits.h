@@ -58,6 +58,7 @@ void bh_limits_host(int64_t *ret_memory, int *ret_cpus);
 /* Puts what is usual where nothing was said (OUTPUT apart, which is no box's business): memory is at most a quarter of
  * the host's. `asked` stays. */
 void bh_limits_fill(struct bh_limits *l, int64_t host_memory);
-/* HOST where more memory, processors or open files were asked for than the host has, with both numbers. */
+/* HOST where more memory, processors, processes or open files were asked for than the host has (or our own hard limits
+ * allow), with both numbers. Reads /proc where `pids` was asked for. */
 struct bh_err;
 int bh_limits_fit(const struct bh_limits *l, int64_t host_memory, int host_cpus, struct bh_err **err) BH_MUST_CHECK;

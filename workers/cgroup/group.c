@@ -167,8 +167,12 @@ void bh_cgroup_hurry(const struct bh_cgroup *cg, const char *group)
         (void)bh_cgroup_write(dir, group, "cpu.cfs_quota_us", "-1");
 }
 
+/* The kernel takes no larger number, and has no more ids; what is added for an init may go beyond it. */
 static int limit_pids(const struct bh_cgroup *cg, const char *group, int64_t n)
 {
+    const int64_t most = 4 * 1024 * 1024;
+    if (n > most)
+        n = most;
     return bh_cgroup_write_number(bh_cgroup_dir(cg, BH_CGROUP_PIDS), group, "pids.max", n);
 }
 

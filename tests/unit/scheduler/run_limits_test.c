@@ -171,6 +171,17 @@ static void more_than_the_host_has(void **state)
     }
 }
 
+static void more_processes_than_there_can_be(void **state)
+{
+    (void)state;
+    can = ~0u;
+    struct outcome o = check("agents: [{name: a, run: x, limits: {pids: 99999999}}]\n", false, &ops);
+    T_INT(o.rc, -BH_E_HOST);
+    T_TRUE(strstr(bh_err_message(o.errors.items[0]), "agent 'a': the limit 'pids: 99999999' is more than the "));
+    T_STR(bh_err_path(o.errors.items[0]), "agents[0].limits");
+    outcome_fini(&o);
+}
+
 static void more_open_files_than_the_hard_limit(void **state)
 {
     struct rlimit old;
@@ -198,6 +209,7 @@ int main(void)
         cmocka_unit_test(what_nobody_asks_for_is_not_missed),
         cmocka_unit_test(the_site_may_allow_it),
         cmocka_unit_test(more_than_the_host_has),
+        cmocka_unit_test(more_processes_than_there_can_be),
         cmocka_unit_test(more_open_files_than_the_hard_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
