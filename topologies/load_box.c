@@ -248,15 +248,24 @@ static bool is_livable(struct bh_reader *r, const struct bh_node *n, enum bh_lim
     return false;
 }
 
+/* With or without a unit: who wrote 1 is told the least at once, not first that there are units. */
+static bool is_small_number(const char *text, enum bh_limit limit)
+{
+    int64_t n;
+    return text && (bh_parse_size(text, &n) == 0 || bh_parse_int(text, &n) == 0) && n < bh_limit_least(limit);
+}
+
 static void read_size_limit(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct limits *into = field;
     enum bh_limit limit = limit_of(n);
-    int64_t bytes;
-    if (!bh_read_size(r, n, &bytes) || !is_livable(r, n, limit, bytes))
-        return;
-    bh_val_set_int(into->all, bh_node_key(n), bytes);
-    take_limit(into, limit, bytes);
+    int64_t bytes = 0;
+    if (is_small_number(bh_node_text(n), limit))
+        (void)is_livable(r, n, limit, bytes);
+    else if (bh_read_size(r, n, &bytes)) {
+        bh_val_set_int(into->all, bh_node_key(n), bytes);
+        take_limit(into, limit, bytes);
+    }
 }
 
 static void read_count_limit(struct bh_reader *r, struct bh_node *n, void *field)
@@ -264,7 +273,7 @@ static void read_count_limit(struct bh_reader *r, struct bh_node *n, void *field
     struct limits *into = field;
     enum bh_limit limit = limit_of(n);
     int64_t count;
-    if (!bh_read_int(r, n, 1, INT64_MAX, &count) || !is_livable(r, n, limit, count))
+    if (!bh_read_int(r, n, INT64_MIN, INT64_MAX, &count) || !is_livable(r, n, limit, count))
         return;
     bh_val_set_int(into->all, bh_node_key(n), count);
     take_limit(into, limit, count);
@@ -281,7 +290,7 @@ static void read_cpus(struct bh_reader *r, struct bh_node *n, void *field)
     }
     bh_node_set_type(n, BH_NODE_AS_NUMBER);
     if (cpus <= 0 || cpus > 65536)
-        bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "%s cpus are out of range: more than 0, at most 65536", text);
+        bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "%s cpus are out of range: at least 0.01, at most 65536", text);
     else if (is_livable(r, n, BH_LIMIT_CPUS, (int64_t)(cpus * 1000 + 0.5))) {
         bh_val_set(into->all, "cpus", bh_val_num(cpus));
         take_limit(into, BH_LIMIT_CPUS, (int64_t)(cpus * 1000 + 0.5));

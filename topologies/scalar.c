@@ -143,6 +143,44 @@ bool bh_read_duration(struct bh_reader *r, const struct bh_node *n, bool zero_to
     return true;
 }
 
+/* What is written otherwise elsewhere: 64M, 64mb, "64 MiB", 1.5GiB. */
+static const char *size_hint(struct bh_reader *r, const char *text)
+{
+    size_t digits = strspn(text, "0123456789"), tenths = 0;
+    const char *p = text + digits;
+    if (digits == 0 || digits > 9)
+        return NULL;
+    if (*p == '.') {
+        tenths = strspn(p + 1, "0123456789");
+        p += 1 + tenths;
+    }
+    p += strspn(p, " ");
+    const char *big = "KMGTP", *letter = *p ? strcasestr(big, (char[]){*p, '\0'}) : NULL;
+    if (strcasecmp(p, "b") == 0 && tenths == 0)
+        return bh_arena_printf(r->arena, "did you mean %.*sB?", (int)digits, text);
+    if (!letter)
+        return NULL;
+    bool binary = p[1] == 'i' || p[1] == 'I';
+    const char *rest = p + 1 + binary;
+    if (*rest != '\0' && strcasecmp(rest, "b") != 0)
+        return NULL;
+    if (tenths > 0)
+        return "a size is a whole number and a unit: instead of 1.5GiB write 1536MiB";
+    if (binary)
+        return bh_arena_printf(r->arena, "did you mean %.*s%ciB?", (int)digits, text, *letter);
+    return bh_arena_printf(r->arena, "did you mean %.*s%cB or %.*s%ciB?", (int)digits, text, *letter, (int)digits, text,
+                           *letter);
+}
+
+/* Digits with a unit, or digits alone, that are too many. */
+static bool is_huge(const char *text)
+{
+    int64_t n;
+    const char *unit = text + strspn(text, "0123456789");
+    BH_CLEANUP_FREE char *one = bh_asprintf("1%s", unit);
+    return unit != text && *unit != '\0' && bh_parse_size(one, &n) == 0 && bh_parse_size(text, &n) < 0;
+}
+
 bool bh_read_size(struct bh_reader *r, const struct bh_node *n, int64_t *ret_bytes)
 {
     static const char what[] = "a size like 512KiB, 64MB or 2GiB";
@@ -151,7 +189,11 @@ bool bh_read_size(struct bh_reader *r, const struct bh_node *n, int64_t *ret_byt
     if (!text)
         return false;
     if (bh_parse_size(text, &bytes) < 0) {
-        bh_read_bad(r, n, what, unit_hint(r, text, "B"));
+        const char *hint = unit_hint(r, text, "B");
+        if (is_huge(text))
+            bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "the size %s is out of range", text);
+        else
+            bh_read_bad(r, n, what, hint ? hint : size_hint(r, text));
         return false;
     }
     if (bytes == 0) {
