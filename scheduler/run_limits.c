@@ -25,6 +25,7 @@ struct ask {
 
 struct checking {
     const struct bh_plan *plan;
+    const struct bh_site *site;
     uint32_t can, missing;
     struct ask *asks;
     size_t n, cap;
@@ -144,6 +145,15 @@ static const char *why(const struct bh_boxes *boxes)
     return said ? said : "there is no control group that bulkhead may use";
 }
 
+/* Who has turned the groups off need not be told how to get them. */
+static const char *first_remedy(const struct bh_boxes *boxes)
+{
+    if (strstr(why(boxes), "BULKHEAD_CGROUP is off"))
+        return "unset BULKHEAD_CGROUP";
+    return "run bulkhead as root or with a delegated cgroup (systemd-run --user --scope -p Delegate=yes bulkhead run "
+           "…)";
+}
+
 static void refuse(const struct checking *c, const struct ask *ask, const struct bh_boxes *boxes)
 {
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
@@ -153,10 +163,9 @@ static void refuse(const struct checking *c, const struct ask *ask, const struct
     add_limits(&text, &ask->limits);
     bh_err_set(&err, BH_E_HOST, 0, "%s, which this host cannot enforce: %s", text.data, why(boxes));
     bh_err_hint(&err,
-                "run bulkhead as root or with a delegated cgroup (systemd-run --user --scope -p Delegate=yes bulkhead "
-                "run …), take the limit away, or let the site's policy allow it unenforced: 'limits: best-effort' in "
-                "%s; 'bulkhead doctor' says more",
-                BH_SITE_FILE);
+                "%s, take the limit away, or let the site's policy allow it unenforced: 'limits: best-effort' in %s; "
+                "'bulkhead doctor' says more",
+                first_remedy(boxes), c->site->file ? c->site->file : BH_SITE_FILE);
     set_place(c, ask, &err);
     bh_errlist_add(c->errors, err);
 }
@@ -177,8 +186,11 @@ static char *watched_text(uint32_t missing)
 int bh_run_limits_check(const struct bh_plan *plan, const struct bh_boxes *boxes, const struct bh_site *site,
                         char **ret_watched, struct bh_errlist *errors)
 {
-    struct checking c = {
-        .plan = plan, .can = boxes->ops->enforceable(boxes), .errors = errors, .by_place = bh_map_new(NULL)};
+    struct checking c = {.plan = plan,
+                         .site = site,
+                         .can = boxes->ops->enforceable(boxes),
+                         .errors = errors,
+                         .by_place = bh_map_new(NULL)};
     bh_limits_host(&c.host_memory, &c.host_cpus);
     c.can |= 1u << BH_LIMIT_OUTPUT; /* the worker's own business */
     for (size_t i = 0; i < plan->n_boxes; i++)

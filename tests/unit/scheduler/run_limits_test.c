@@ -171,6 +171,29 @@ static void more_than_the_host_has(void **state)
     }
 }
 
+/* What is advised is what would help here. */
+static void the_hint_fits(void **state)
+{
+    static const char yaml[] = "version: 1\nname: t\nagents: [{name: a, run: x, limits: {cpus: 1}}]\n";
+    BH_CLEANUP_PIPELINE struct bh_pipeline *pipeline = NULL;
+    BH_CLEANUP_PLAN struct bh_plan *plan = NULL;
+    struct bh_errlist errors = {0};
+    const struct bh_plan_options options = {0};
+    const struct bh_boxes boxes = {.ops = &ops};
+    const struct bh_site site = {.file = (char *)(uintptr_t) "/other/site.yaml"};
+    char *watched = NULL;
+    (void)state;
+    can = 0;
+    reason = "no control groups are used: BULKHEAD_CGROUP is off";
+    T_INT(bh_pipeline_load("p.yaml", yaml, strlen(yaml), &pipeline, &errors), 0);
+    T_INT(bh_plan_make(pipeline, &options, &plan, &errors), 0);
+    T_INT(bh_run_limits_check(plan, &boxes, &site, &watched, &errors), -BH_E_HOST);
+    const char *hint = bh_err_get_hint(errors.items[0]);
+    T_TRUE(strstr(hint, "unset BULKHEAD_CGROUP, ") && strstr(hint, "'limits: best-effort' in /other/site.yaml;"));
+    T_TRUE(!strstr(hint, "as root") && !strstr(hint, BH_SITE_FILE));
+    bh_errlist_fini(&errors);
+}
+
 static void more_processes_than_there_can_be(void **state)
 {
     (void)state;
@@ -209,6 +232,7 @@ int main(void)
         cmocka_unit_test(what_nobody_asks_for_is_not_missed),
         cmocka_unit_test(the_site_may_allow_it),
         cmocka_unit_test(more_than_the_host_has),
+        cmocka_unit_test(the_hint_fits),
         cmocka_unit_test(more_processes_than_there_can_be),
         cmocka_unit_test(more_open_files_than_the_hard_limit),
     };
