@@ -137,8 +137,9 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
     if (attempt->detail && !bh_streq(attempt->detail, attempt->status))
         bh_buf_addf(out, "  what: %s\n", attempt->detail);
     if (failed && last) {
-        tell_remedy(s, attempt->agent,
-                    "  remedy: ", bh_reason_remedy(bh_reason_parse(attempt->reason), attempt->exit_code), out);
+        BH_CLEANUP_FREE char *remedy =
+            bh_reason_remedy_of(bh_reason_parse(attempt->reason), attempt->exit_code, attempt->detail);
+        tell_remedy(s, attempt->agent, "  remedy: ", remedy, out);
         tell_lines(s, attempt, out);
     }
     if (last)

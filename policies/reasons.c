@@ -5,6 +5,9 @@
  */
 #include "policies/reasons.h"
 
+#include <string.h>
+
+#include "base/mem.h"
 #include "base/text.h"
 
 static const struct bh_reason_info rows[] = {
@@ -46,6 +49,40 @@ const char *bh_reason_remedy(enum bh_reason reason, int64_t exit_code)
         return "check the command, its path and the working directory; 'bulkhead logs RUN -a AGENT --tail 20' has its "
                "last lines";
     return bh_reason_info(reason)->remedy;
+}
+
+/* The length of the name behind "box '", at *ret; 0: no box is named. */
+static int box_in(const char *detail, const char **ret)
+{
+    static const char lead[] = "box '";
+    const char *at = strstr(detail, lead);
+    if (!at)
+        return 0;
+    *ret = at + strlen(lead);
+    size_t len = strspn(*ret, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+    return (*ret)[len] == '\'' ? (int)len : 0;
+}
+
+char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *detail)
+{
+    const char *text = detail ? detail : "", *box = NULL;
+    const char *key = reason == BH_REASON_OOM ? "memory" : reason == BH_REASON_PIDS ? "pids" : "disk";
+    const char *less = "";
+    bool limit = reason == BH_REASON_OOM || reason == BH_REASON_PIDS || reason == BH_REASON_DISK_FULL;
+    bool inodes =
+        reason == BH_REASON_DISK_FULL && (strstr(text, "inodes limit") || strstr(text, " files, and its limit"));
+    if (reason == BH_REASON_DISK_FULL)
+        less = inodes ? ", or make fewer files" : ", or write less";
+    int len = limit ? box_in(text, &box) : 0;
+    if (len > 0)
+        return bh_asprintf("raise 'boxes.%.*s.limits.%s'%s", len, box, inodes ? "inodes" : key, less);
+    if (inodes)
+        return bh_asprintf("raise 'limits.inodes' of the agent%s", less);
+    if (reason == BH_REASON_EXIT && strstr(text, " could not start: "))
+        return bh_strdup(
+            "check the command, its path and the working directory: it never ran, so it has no lines in the "
+            "log");
+    return bh_strdup(bh_reason_remedy(reason, exit_code));
 }
 
 enum bh_reason bh_reason_parse(const char *text)

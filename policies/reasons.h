@@ -26,6 +26,12 @@ const struct bh_reason_info *bh_reason_info(
     enum bh_reason reason); /* borrowed; NONE and unknown values give a row with text "" */
 /* What mends it: the row's, or for a command that could not start (exit status 126 and 127) what mends that. */
 const char *bh_reason_remedy(enum bh_reason reason, int64_t exit_code);
+/*
+ * The same, with what the attempt's detail tells beyond its reason: the shared box whose limit was met ("box 'x'"),
+ * files that were too many, a command that never started and so has no lines. The caller frees it. `detail` may be
+ * NULL.
+ */
+char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *detail);
 enum bh_reason bh_reason_parse(const char *text); /* "timeout(run)" and "timeout" both; NONE where unknown */
 /* "exit", "timeout(run)": static text. */
 const char *bh_reason_text(enum bh_reason reason, enum bh_phase phase);

@@ -141,6 +141,7 @@ struct bh_val *bh_failure_of_run(const struct bh_plan *plan, const struct bh_eng
     bh_val_set_str(v, "agent", plan->agents[node].name);
     bh_val_set_str(v, "reason", bh_reason_text(reason, bh_engine_node(engine, node)->phase));
     bh_val_set_str(v, "detail", bh_val_str_of(ended, "detail"));
-    bh_val_set_str(v, "remedy", bh_reason_remedy(reason, exit_code_of(ended)));
+    BH_CLEANUP_FREE char *remedy = bh_reason_remedy_of(reason, exit_code_of(ended), bh_val_str_of(ended, "detail"));
+    bh_val_set_str(v, "remedy", remedy);
     return v;
 }

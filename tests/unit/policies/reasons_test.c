@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 
+#include "base/mem.h"
 #include "policies/reasons.h"
 #include "tests/support/t.h"
 
@@ -93,6 +94,39 @@ static void exit_statuses_are_those_of_the_manual(void **state)
     }
 }
 
+static void a_detail_says_what_else_mends_it(void **state)
+{
+    static const struct {
+        enum bh_reason reason;
+        int64_t exit;
+        const char *detail, *remedy;
+    } rows[] = {
+        {BH_REASON_OOM, 1, "run exited with code 1: memory limit of 64MiB was reached",
+         "raise 'limits.memory' of the agent"},
+        {BH_REASON_OOM, 1, "run exited with code 1: memory limit of box 'x' (64MiB) was reached",
+         "raise 'boxes.x.limits.memory'"},
+        {BH_REASON_PIDS, 1, "setup of box 'a-1' exited with code 1: pids limit of box 'a-1' (9) was reached",
+         "raise 'boxes.a-1.limits.pids'"},
+        {BH_REASON_DISK_FULL, 1, "box 'x' held 2MiB on disk, and its limit is 1MiB",
+         "raise 'boxes.x.limits.disk', or write less"},
+        {BH_REASON_DISK_FULL, 1, "box 'x' held 65 files, and its limit is 64",
+         "raise 'boxes.x.limits.inodes', or make fewer files"},
+        {BH_REASON_DISK_FULL, 1, "run exited with code 1: inodes limit of 100 was reached",
+         "raise 'limits.inodes' of the agent, or make fewer files"},
+        {BH_REASON_OOM, 1, "box 'No Name", "raise 'limits.memory' of the agent"},
+        {BH_REASON_OOM, 1, NULL, "raise 'limits.memory' of the agent"},
+        {BH_REASON_EXIT, 127, "run could not start: command 'x' was not found in the box",
+         "check the command, its path and the working directory: it never ran, so it has no lines in the log"},
+    };
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
+        BH_CLEANUP_FREE char *remedy = bh_reason_remedy_of(rows[i].reason, rows[i].exit, rows[i].detail);
+        T_STR(remedy, rows[i].remedy);
+    }
+    BH_CLEANUP_FREE char *shell = bh_reason_remedy_of(BH_REASON_EXIT, 127, "run exited with code 127");
+    T_STR(shell, bh_reason_remedy(BH_REASON_EXIT, 127)); /* a shell says why in the log */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +134,7 @@ int main(void)
         cmocka_unit_test(texts_are_read_back),
         cmocka_unit_test(a_timeout_names_its_phase),
         cmocka_unit_test(nonsense_is_no_reason),
+        cmocka_unit_test(a_detail_says_what_else_mends_it),
         cmocka_unit_test(exit_statuses_are_those_of_the_manual),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
