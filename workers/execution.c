@@ -54,6 +54,7 @@ struct bh_execution {
     struct bh_result result;
     struct bh_mono in_box_since; /* ns 0: not yet */
     struct bh_limits limits;     /* in force for it: its own, else its box's */
+    struct bh_limits of_box;     /* in force for its box */
     struct bh_enforced held;     /* by what, once it is in the box */
     size_t args_bytes;           /* of the command that was started last */
     struct event *later;
@@ -219,6 +220,9 @@ static struct bh_command_name name_of(const struct bh_execution *e, enum bh_phas
         .limits = &e->limits,
         .held = e->held,
         .args_bytes = e->args_bytes,
+        .box = e->use ? e->lease.box.id : NULL,
+        .own = &e->lease.limits,
+        .boxs = &e->of_box,
     };
 }
 
@@ -496,6 +500,7 @@ struct bh_execution *bh_execution_start(const struct bh_execution_host *host, st
     *lease = (struct bh_lease){0};
     e->arena = bh_arena_new();
     e->limits = bh_limits_in_force(&e->lease);
+    e->of_box = bh_box_limits(&e->lease.box);
     e->result.disk_bytes = -1;
     e->stdin_fd = -1;
     e->later = evtimer_new(host->loop, conclude, e);

@@ -204,6 +204,7 @@ static void on_setup_done(void *arg, const struct bh_command_end *end)
         .timeout_ns = b->recipe.setup_ns,
         .limits = &b->recipe.spec.limits,
         .held = b->held,
+        .box = b->recipe.box.id,
     };
     bool good = bh_verdict_of_command(&verdict, &name, end);
     bh_command_free(BH_TAKE(b->setup));

@@ -115,20 +115,47 @@ static struct hit hit_of(const struct bh_exec_result *result)
     if (result->oom)
         return (struct hit){BH_LIMIT_MEMORY, BH_REASON_OOM};
     if (result->disk_full || file_size)
-        return (struct hit){BH_LIMIT_DISK, BH_REASON_DISK_FULL};
+        return (struct hit){result->inodes && !file_size ? BH_LIMIT_INODES : BH_LIMIT_DISK, BH_REASON_DISK_FULL};
     if (result->pids)
         return (struct hit){BH_LIMIT_PIDS, BH_REASON_PIDS};
     return (struct hit){0};
 }
 
-/* "memory limit of 64MiB was reached", or what the watch that saw it has to say. */
+/* Of a shared box what is its own limit, or what the agent has no smaller one of. */
+static bool is_of_box(const struct bh_command_name *name, enum bh_limit limit)
+{
+    int64_t own = name->own ? name->own->of[limit] : 0, boxs = name->boxs ? name->boxs->of[limit] : 0;
+    bool groups = limit == BH_LIMIT_MEMORY || limit == BH_LIMIT_PIDS;
+    return name->box && (!groups || own <= 0 || (boxs > 0 && boxs < own));
+}
+
+/* A watch knows boxes, and not their names. */
+static void add_note(struct bh_buf *out, const struct bh_command_name *name, const char *note, size_t len)
+{
+    static const char nameless[] = "the box ";
+    size_t skip = strlen(nameless);
+    if (name->box && len > skip && memcmp(note, nameless, skip) == 0) {
+        bh_buf_addf(out, "box '%s' ", name->box);
+        note += skip;
+        len -= skip;
+    }
+    bh_escape_terminal(out, note, len);
+}
+
+/* "memory limit of 64MiB was reached", "memory limit of box 'x' (64MiB) was reached", or what the watch that saw it has
+ * to say. */
 static void add_hit(struct bh_buf *out, const struct bh_command_name *name, const struct bh_exec_result *result,
                     struct hit hit)
 {
     char text[BH_LIMIT_TEXT];
-    int64_t value = name->limits ? name->limits->of[hit.limit] : 0;
+    bool of_box = is_of_box(name, hit.limit);
+    const struct bh_limits *limits = of_box && name->boxs ? name->boxs : name->limits;
+    int64_t value = limits ? limits->of[hit.limit] : 0;
     if (result->note[0])
-        bh_escape_terminal(out, result->note, strnlen(result->note, sizeof(result->note)));
+        add_note(out, name, result->note, strnlen(result->note, sizeof(result->note)));
+    else if (of_box && value > 0)
+        bh_buf_addf(out, "%s limit of box '%s' (%s) was reached", bh_limit_name(hit.limit), name->box,
+                    bh_limit_format(hit.limit, value, text));
     else if (value > 0)
         bh_buf_addf(out, "%s limit of %s was reached", bh_limit_name(hit.limit),
                     bh_limit_format(hit.limit, value, text));
@@ -234,7 +261,7 @@ static void of_timeout(struct bh_verdict *ret, const struct bh_command_name *nam
     struct hit hit = hit_of(&end->result);
     BH_CLEANUP_BUF struct bh_buf also = BH_BUF_INIT;
     if (hit.reason != BH_REASON_NONE) {
-        bh_buf_adds(&also, "; its ");
+        bh_buf_adds(&also, end->result.note[0] ? "; " : is_of_box(name, hit.limit) ? "; the " : "; its ");
         add_hit(&also, name, &end->result, hit);
     }
     bh_verdict_failed(ret, BH_REASON_TIMEOUT, "%s took longer than %s%s%s", name->what,

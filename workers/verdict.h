@@ -38,6 +38,9 @@ struct bh_command_name {
     const struct bh_limits *limits; /* in force; NULL: not known */
     struct bh_enforced held;        /* what holds them */
     size_t args_bytes;              /* of its arguments and environment together */
+    const char *box;                /* a shared one; NULL: the box is its own */
+    const struct bh_limits *own;    /* in a shared box: those that the agent has within it; NULL: none */
+    const struct bh_limits *boxs;   /* in a shared box: its own; NULL: `limits` are */
 };
 /* "memory=cgroup-v2 disk=watchdog +best-effort"; NULL where nothing is held. The caller frees it. */
 char *bh_verdict_limits_text(const struct bh_enforced *held, bool best_effort);

@@ -69,6 +69,7 @@ struct bh_exec_result {
     const char *step; /* NOT_STARTED: "exec", "copy files/x", … : which step; borrowed for the callback */
     int64_t cpu_ms, max_rss_bytes;
     bool oom, pids, disk_full; /* a limit was hit while it ran (by it, as far as the kernel tells) */
+    bool inodes;               /* with disk_full: it is files that were too many, not bytes */
     char note[240];            /* which limit and how, in words for people, where a watch stopped it; or "" */
 };
 

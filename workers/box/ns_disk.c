@@ -137,8 +137,9 @@ void bh_ns_disk_exec(struct bh_box *box, struct bh_msg_limits *limits)
 
 void bh_ns_disk_ended(struct bh_exec *exec, struct bh_exec_result *result)
 {
-    bool met = exec->box->disk && bh_disk_box_end(exec->box->disk);
+    const char *met = exec->box->disk ? bh_disk_box_end(exec->box->disk) : NULL;
     result->disk_full = exec->disk_full || met;
+    result->inodes = met && *met == 'i';
     result->oom = result->oom || exec->oom;
     (void)snprintf(result->note, sizeof(result->note), "%s", exec->note);
 }

@@ -57,9 +57,9 @@ void bh_disk_box_free(struct bh_disk_box *b); /* NULL is fine */
 /* Something begins to run in it. */
 void bh_disk_box_begin(struct bh_disk_box *b);
 /*
- * It has ended: looks once more, where that is quickly done. Returns whether the box was at a limit that the kernel
- * keeps, or over one that is watched, at a moment while it ran.
+ * It has ended: looks once more, where that is quickly done. Returns the limit ("disk", "inodes") that the box was at,
+ * where the kernel keeps it, or over, where it is watched, at a moment while it ran; NULL where it was at none.
  */
-bool bh_disk_box_end(struct bh_disk_box *b);
+const char *bh_disk_box_end(struct bh_disk_box *b);
 /* What it was last seen to hold; -1: nobody has looked. */
 int64_t bh_disk_box_bytes(const struct bh_disk_box *b);

@@ -22,34 +22,47 @@
 
 /* --- what the kernel counts --- */
 
-static int read_memory(const struct bh_disk_box *b, struct bh_disk_usage *ret, bool *ret_met)
+static int read_memory(const struct bh_disk_box *b, struct bh_disk_usage *ret, const char **ret_met)
 {
     struct statvfs fs;
     if (fstatvfs(b->memory_fd, &fs) < 0)
         return -1;
     *ret = (struct bh_disk_usage){.bytes = (int64_t)((fs.f_blocks - fs.f_bfree) * fs.f_frsize),
                                   .inodes = (int64_t)(fs.f_files - fs.f_ffree)};
-    *ret_met = (b->limits.bytes > 0 && fs.f_bfree == 0) || (b->limits.inodes > 0 && fs.f_ffree == 0);
+    if (b->limits.bytes > 0 && fs.f_bfree == 0)
+        *ret_met = "disk";
+    else if (b->limits.inodes > 0 && fs.f_ffree == 0)
+        *ret_met = "inodes";
     return 0;
 }
 
 /* A write that is refused may leave a few blocks free: those that it would have needed for its own bookkeeping. */
-static int read_quota(const struct bh_disk_box *b, struct bh_disk_usage *ret, bool *ret_met)
+static int read_quota(const struct bh_disk_box *b, struct bh_disk_usage *ret, const char **ret_met)
 {
     const int64_t slack = 32768;
     struct bh_disk_limits l;
     BH_CLEANUP_FD int fd = open(b->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || bh_disk_quota_read(fd, b->project, ret, &l) < 0)
         return -1;
-    *ret_met = (l.bytes > 0 && ret->bytes + slack > l.bytes) || (l.inodes > 0 && ret->inodes >= l.inodes);
+    if (l.bytes > 0 && ret->bytes + slack > l.bytes)
+        *ret_met = "disk";
+    else if (l.inodes > 0 && ret->inodes >= l.inodes)
+        *ret_met = "inodes";
     return 0;
+}
+
+/* The first one stays: what is met later may follow from it. */
+static void meet(struct bh_disk_box *b, const char *limit)
+{
+    if (!b->met)
+        b->met = limit;
 }
 
 /* False where nobody but a walk can tell. */
 static bool ask_kernel(struct bh_disk_box *b)
 {
     struct bh_disk_usage usage;
-    bool met = false;
+    const char *met = NULL;
     int rc = b->by == BH_BY_TMPFS   ? read_memory(b, &usage, &met)
              : b->by == BH_BY_QUOTA ? read_quota(b, &usage, &met)
                                     : -1;
@@ -59,7 +72,7 @@ static bool ask_kernel(struct bh_disk_box *b)
     usage.inodes -= b->base.inodes;
     b->pace.usage = usage;
     b->known = true;
-    b->met = b->met || met;
+    meet(b, met);
     return true;
 }
 
@@ -140,7 +153,7 @@ static void say_over(const struct bh_disk_box *b, const struct bh_disk_usage *us
 
 void bh_disk_box_stop(struct bh_disk_box *b, const char *note)
 {
-    b->met = true;
+    meet(b, "disk");
     b->watch->stopped_some = true;
     b->events->full(b->arg, note);
 }
@@ -160,7 +173,7 @@ static void judge(struct bh_disk_box *b, const struct bh_disk_usage *usage)
     } else if (over && b->running > 0) {
         b->paused = b->halted = false;
         b->unjudged = false;
-        b->met = true;
+        meet(b, over);
         b->watch->stopped_some = true;
         say_over(b, usage, over);
         return;
@@ -282,7 +295,7 @@ struct bh_disk_box *bh_disk_box_new(struct bh_disk_watch *w, const struct bh_dis
         b->base = b->pace.usage;
         b->pace.usage = (struct bh_disk_usage){0};
     }
-    b->met = false;
+    b->met = NULL;
     return b;
 }
 
@@ -305,7 +318,7 @@ void bh_disk_box_begin(struct bh_disk_box *b)
 {
     const struct timeval period = {.tv_usec = BH_DISK_TICK_US};
     if (b->running == 0) {
-        b->met = false;
+        b->met = NULL;
         b->must = bh_disk_over(&b->pace.usage, &b->limits) != NULL;
     }
     b->running++;
@@ -326,12 +339,13 @@ static void look_at_once(struct bh_disk_box *b)
         return;
     b->pace.usage = usage;
     b->known = true;
-    b->met = b->met || bh_disk_over(&usage, &b->limits);
+    meet(b, bh_disk_over(&usage, &b->limits));
     /* A single file cannot pass RLIMIT_FSIZE, and who ignores its signal gets EFBIG. */
-    b->met = b->met || (b->by == BH_BY_WATCHDOG && b->limits.bytes > 0 && usage.largest >= b->limits.bytes);
+    if (b->by == BH_BY_WATCHDOG && b->limits.bytes > 0 && usage.largest >= b->limits.bytes)
+        meet(b, "disk");
 }
 
-bool bh_disk_box_end(struct bh_disk_box *b)
+const char *bh_disk_box_end(struct bh_disk_box *b)
 {
     look_at_once(b);
     b->running--;

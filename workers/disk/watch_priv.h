@@ -49,7 +49,7 @@ struct bh_disk_box {
 
     size_t running;
     bool known;                /* somebody has looked */
-    bool met;                  /* was at its limit while something ran */
+    const char *met;           /* "disk" or "inodes": was at that limit while something ran; NULL: at none */
     bool paused;               /* to be counted again */
     bool halted;               /* until it is judged who has to go */
     bool must;                 /* be looked at at the next tick */

@@ -69,6 +69,11 @@ static const struct {
      .detail = "run was ended by signal 9 (SIGKILL): wrote 5MiB where its limit is 1MiB",
      .exit_code = -1,
      .signal = SIGKILL},
+    {.result = {EXITED(1), .disk_full = true, .inodes = true},
+     .outcome = BH_OUTCOME_FAILED,
+     .reason = "disk-full",
+     .detail = "run exited with code 1: inodes limit of 100 was reached",
+     .exit_code = 1},
     {.result = {SIGNALED(SIGXFSZ)},
      .outcome = BH_OUTCOME_FAILED,
      .reason = "disk-full",
@@ -179,7 +184,7 @@ static const struct {
 static void every_end_has_its_reason(void **state)
 {
     static const struct bh_limits limits = {
-        .of = {[BH_LIMIT_MEMORY] = 64 * MIB, [BH_LIMIT_DISK] = MIB, [BH_LIMIT_PIDS] = 9}};
+        .of = {[BH_LIMIT_MEMORY] = 64 * MIB, [BH_LIMIT_DISK] = MIB, [BH_LIMIT_PIDS] = 9, [BH_LIMIT_INODES] = 100}};
     (void)state;
     for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
         struct bh_command_name name = {.what = "run",
@@ -216,6 +221,50 @@ static void a_value_that_nobody_knows_is_not_said(void **state)
     bh_verdict_fini(&v);
 }
 
+/* What an agent of a shared box met: its own limit, or that of the box that others filled, too. */
+static void a_shared_box_is_named(void **state)
+{
+    static const struct bh_limits none = {.asked = 0},
+                                  box = {.of = {[BH_LIMIT_MEMORY] = 64 * MIB, [BH_LIMIT_DISK] = MIB}},
+                                  small = {.of = {[BH_LIMIT_MEMORY] = 8 * MIB}},
+                                  large = {.of = {[BH_LIMIT_MEMORY] = 128 * MIB}};
+    static const struct {
+        const struct bh_limits *own, *in_force;
+        struct bh_exec_result result;
+        bool timed_out;
+        const char *detail;
+    } ends[] = {
+        {&none, &box, {EXITED(1), .oom = true}, false, "code 1: memory limit of box 'x' (64MiB) was reached"},
+        {&large, &large, {EXITED(1), .oom = true}, false, "code 1: memory limit of box 'x' (64MiB) was reached"},
+        {&small, &small, {EXITED(1), .oom = true}, false, "code 1: memory limit of 8MiB was reached"},
+        {&small, &box, {EXITED(1), .disk_full = true}, false, "code 1: disk limit of box 'x' (1MiB) was reached"},
+        {&none,
+         &box,
+         {EXITED(1), .disk_full = true, .note = "the box held 2MiB; all were stopped"},
+         false,
+         "code 1: box 'x' held 2MiB; all were stopped"},
+        {&none, &box, {EXITED(1), .oom = true}, true, "1.0s; the memory limit of box 'x' (64MiB) was reached"},
+        {&none, &box, {EXITED(1), .disk_full = true, .note = "the box held 2MiB"}, true, "1.0s; box 'x' held 2MiB"},
+    };
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(ends); i++) {
+        const struct bh_command_name name = {.what = "run",
+                                             .phase = BH_PHASE_RUN,
+                                             .argv0 = "x",
+                                             .timeout_ns = BH_NS_PER_S,
+                                             .limits = ends[i].in_force,
+                                             .box = "x",
+                                             .own = ends[i].own,
+                                             .boxs = &box};
+        const struct bh_command_end end = {.result = ends[i].result, .timed_out = ends[i].timed_out};
+        struct bh_verdict v;
+        T_TRUE(!bh_verdict_of_command(&v, &name, &end));
+        if (!bh_ends_with(v.detail, ends[i].detail))
+            fail_msg("row %zu: %s", i, v.detail);
+        bh_verdict_fini(&v);
+    }
+}
+
 static void a_note_cannot_speak_to_a_terminal(void **state)
 {
     const struct bh_command_name name = {.what = "run", .phase = BH_PHASE_RUN, .argv0 = "x"};
@@ -244,9 +293,8 @@ static void what_held_in_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_end_has_its_reason),
-        cmocka_unit_test(a_value_that_nobody_knows_is_not_said),
-        cmocka_unit_test(a_note_cannot_speak_to_a_terminal),
+        cmocka_unit_test(every_end_has_its_reason), cmocka_unit_test(a_value_that_nobody_knows_is_not_said),
+        cmocka_unit_test(a_shared_box_is_named),    cmocka_unit_test(a_note_cannot_speak_to_a_terminal),
         cmocka_unit_test(what_held_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
