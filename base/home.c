@@ -49,7 +49,7 @@ static char *choose(const char *path)
     return env("HOME") ? bh_path_join(env("HOME"), ".local/state/bulkhead") : NULL;
 }
 
-static int find_path(const char *path, char **ret, struct bh_err **err)
+int bh_home_find(const char *path, char **ret, struct bh_err **err)
 {
     BH_CLEANUP_FREE char *chosen = choose(path);
     if (!chosen) {
@@ -155,6 +155,13 @@ static int check_version(int dirfd, const char *path, bool create, struct bh_err
     return parse_version(path, &text, err);
 }
 
+static int not_yours(const char *path, const char *name, uid_t owner, struct bh_err **err)
+{
+    int r = bh_err_set(err, BH_E_PERMISSION, 0, "'%s/%s' belongs to user %u, not to you", path, name, owner);
+    bh_err_hint(err, "name a state directory of your own with --home DIR or $BULKHEAD_HOME");
+    return r;
+}
+
 static int make_subfolder(int dirfd, const char *path, const char *name, struct bh_err **err)
 {
     struct stat st;
@@ -163,11 +170,8 @@ static int make_subfolder(int dirfd, const char *path, const char *name, struct 
     BH_CLEANUP_FD int fd = bh_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0 || fstat(fd, &st) < 0)
         return bh_err_wrap(err, fail(err, errno, path), "opening '%s'", name);
-    if (st.st_uid != geteuid()) {
-        int r = bh_err_set(err, BH_E_PERMISSION, 0, "'%s/%s' belongs to user %u, not to you", path, name, st.st_uid);
-        bh_err_hint(err, "name a state directory of your own with --home DIR or $BULKHEAD_HOME");
-        return r;
-    }
+    if (st.st_uid != geteuid())
+        return not_yours(path, name, st.st_uid, err);
     if (st.st_mode & 077 && fchmod(fd, 0700) < 0)
         return fail(err, errno, path);
     return 0;
@@ -177,7 +181,7 @@ int bh_home_open(const char *path, bool create, struct bh_home *ret, struct bh_e
 {
     BH_CLEANUP_FREE char *chosen = NULL;
     BH_CLEANUP_FD int fd = -1;
-    int r = find_path(path, &chosen, err);
+    int r = bh_home_find(path, &chosen, err);
     if (r == 0)
         r = open_directory(chosen, create, &fd, err);
     if (r == 0)
@@ -195,6 +199,44 @@ void bh_home_close(struct bh_home *home)
     bh_free(home->path);
     bh_close(home->dirfd);
     *home = (struct bh_home){.dirfd = -1};
+}
+
+static int check_own(const struct bh_home *home, const char *name, struct bh_err **err)
+{
+    struct stat st;
+    BH_CLEANUP_FD int fd = bh_home_open_folder(home, name);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0 && (errno == ELOOP || errno == ENOTDIR)) {
+        int r = bh_err_set(err, BH_E_PERMISSION, 0, "'%s/%s' is no folder but a link or a file", home->path, name);
+        bh_err_hint(err, "name a state directory of your own with --home DIR or $BULKHEAD_HOME");
+        return r;
+    }
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return bh_err_wrap(err, fail(err, errno, home->path), "opening '%s'", name);
+    return st.st_uid == geteuid() ? 0 : not_yours(home->path, name, st.st_uid, err);
+}
+
+int bh_home_check_own(const struct bh_home *home, struct bh_err **err)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < BH_ARRAY_LEN(subfolders); i++)
+        r = check_own(home, subfolders[i], err);
+    return r;
+}
+
+int bh_home_open_folder(const struct bh_home *home, const char *rel)
+{
+    return bh_open_beneath(home->dirfd, rel, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+}
+
+DIR *bh_home_list(const struct bh_home *home, const char *rel)
+{
+    int fd = bh_home_open_folder(home, rel);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir)
+        bh_close(fd);
+    return dir;
 }
 
 char *bh_home_path(const struct bh_home *home, const char *rel)

@@ -17,6 +17,8 @@
  */
 #pragma once
 
+#include <dirent.h>
+
 #include "base/err.h"
 #include "base/id.h"
 
@@ -25,6 +27,8 @@ struct bh_home {
     int dirfd;
 };
 
+/* Where it would be: as bh_home_open chooses. NOT_FOUND where nothing says. Looks at no file. */
+int bh_home_find(const char *path, char **ret, struct bh_err **err) BH_MUST_CHECK;
 /*
  * Opens, and where `create` makes, the state directory: `path`, else $BULKHEAD_HOME, else $XDG_STATE_HOME/bulkhead,
  * else $HOME/.local/state/bulkhead. An existing writable directory is used whoever owns it. Errors: PERMISSION, IO,
@@ -32,6 +36,14 @@ struct bh_home {
  */
 int bh_home_open(const char *path, bool create, struct bh_home *ret, struct bh_err **err) BH_MUST_CHECK;
 void bh_home_close(struct bh_home *home);
+/*
+ * For whoever removes things in a home that is there: PERMISSION where a folder of it is a link or belongs to another
+ * user, which would remove what that user points it at.
+ */
+int bh_home_check_own(const struct bh_home *home, struct bh_err **err) BH_MUST_CHECK;
+/* A folder beneath the home, reached through no link; -1 with errno. */
+int bh_home_open_folder(const struct bh_home *home, const char *rel);
+DIR *bh_home_list(const struct bh_home *home, const char *rel);  /* the same, to be listed; NULL with errno */
 char *bh_home_path(const struct bh_home *home, const char *rel); /* "<home>/<rel>"; the caller owns it */
 char *bh_home_run_path(const struct bh_home *home, const char *run,
                        const char *rel); /* "<home>/runs/<run>/<rel>"; rel may be NULL */

@@ -143,6 +143,8 @@ static int gc(const struct bh_args *args)
     r.removed = bh_val_set(v, "removed", bh_val_list());
     r.failed = bh_val_set(v, "failed", bh_val_list());
     rc = bh_home_open(bh_args_get(args, "home"), false, &home, &err);
+    if (rc == 0 && (rc = bh_home_check_own(&home, &err)) != 0)
+        bh_home_close(&home);
     if (rc != 0 && rc != -BH_E_NOT_FOUND)
         return bh_cli_fail(args, err);
     if (rc == -BH_E_NOT_FOUND) { /* no state, nothing left over in it */

@@ -80,8 +80,8 @@ static int clear_run(struct gc *g, bool succeeded, struct bh_err **err)
 static void remove_empty(const struct gc *g)
 {
     static const char *const names[] = {"tmp", "boxes", "layers"};
-    BH_CLEANUP_FREE char *path = bh_home_run_path(g->home, g->run, NULL);
-    BH_CLEANUP_FD int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    BH_CLEANUP_FREE char *rel = bh_path_join("runs", g->run);
+    BH_CLEANUP_FD int dir = bh_home_open_folder(g->home, rel);
     for (size_t i = 0; dir >= 0 && i < BH_ARRAY_LEN(names); i++)
         (void)unlinkat(dir, names[i], AT_REMOVEDIR);
 }
@@ -89,8 +89,7 @@ static void remove_empty(const struct gc *g)
 /* Its owner died between the head mark and the first commit. One that the store has lost is another error. */
 static void remove_unborn(const struct gc *g)
 {
-    BH_CLEANUP_FREE char *path = bh_home_path(g->home, "runs");
-    BH_CLEANUP_FD int runs = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    BH_CLEANUP_FD int runs = bh_home_open_folder(g->home, "runs");
     if (runs >= 0)
         (void)bh_reclaim_one(g->how, "run", "runs", runs, g->run);
 }
@@ -116,9 +115,8 @@ static void look_at_run(struct gc *g)
 
 static void clear_runs(struct gc *g)
 {
-    BH_CLEANUP_FREE char *path = bh_home_path(g->home, "runs");
     BH_CLEANUP_MAP struct bh_map *names = bh_map_new(NULL);
-    DIR *dir = opendir(path);
+    DIR *dir = bh_home_list(g->home, "runs");
     const char *name;
     void *unused;
     if (!dir)
@@ -168,8 +166,7 @@ static void clear_temporary(const struct gc *g)
 
 static void count_bases(const struct gc *g)
 {
-    BH_CLEANUP_FREE char *path = bh_home_path(g->home, "bases");
-    DIR *dir = opendir(path);
+    DIR *dir = bh_home_list(g->home, "bases");
     if (!dir)
         return;
     for (struct dirent *e; (e = readdir(dir)) != NULL;) {

@@ -17,8 +17,8 @@
 
 void bh_sweep_ended_run(const struct bh_home *home, const char *run, bool succeeded)
 {
-    BH_CLEANUP_FREE char *path = bh_home_run_path(home, run, NULL);
-    BH_CLEANUP_FD int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    BH_CLEANUP_FREE char *rel = bh_path_join("runs", run);
+    BH_CLEANUP_FD int dir = bh_home_open_folder(home, rel);
     if (dir < 0)
         return;
     (void)bh_rmtree_at(dir, "tmp");
@@ -31,8 +31,9 @@ void bh_sweep_ended_run(const struct bh_home *home, const char *run, bool succee
 
 void bh_sweep_unrecorded_run(const struct bh_home *home, const char *run)
 {
-    BH_CLEANUP_FREE char *path = bh_home_run_path(home, run, NULL);
-    (void)bh_rmtree_at(AT_FDCWD, path);
+    BH_CLEANUP_FD int runs = bh_home_open_folder(home, "runs");
+    if (runs >= 0)
+        (void)bh_rmtree_at(runs, run);
 }
 
 #define ORPHAN_AGE_US (INT64_C(60) * 1000000)
@@ -56,8 +57,7 @@ static bool is_orphan(int runs, const char *name)
 
 void bh_sweep_orphans(const struct bh_home *home, const struct bh_reclaim *how)
 {
-    BH_CLEANUP_FREE char *path = bh_home_path(home, "runs");
-    DIR *dir = opendir(path);
+    DIR *dir = bh_home_list(home, "runs");
     if (!dir)
         return;
     for (struct dirent *e; (e = readdir(dir)) != NULL;) {
@@ -75,8 +75,7 @@ void bh_sweep_orphans(const struct bh_home *home, const struct bh_reclaim *how)
 /* Who makes one locks it first, and looks whether it still has a name then. */
 void bh_sweep_half_bases(const struct bh_home *home, const struct bh_reclaim *how)
 {
-    BH_CLEANUP_FREE char *path = bh_home_path(home, "bases");
-    DIR *dir = opendir(path);
+    DIR *dir = bh_home_list(home, "bases");
     if (!dir)
         return;
     for (struct dirent *e; (e = readdir(dir)) != NULL;) {

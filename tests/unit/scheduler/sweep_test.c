@@ -155,12 +155,55 @@ static void collects_without_a_store(void **state)
     bh_errlist_fini(&errors);
 }
 
+/* Who points a folder of the home elsewhere has nothing removed there. */
+static void links_are_not_followed(void **state)
+{
+    struct fixture *f = *state;
+    char *elsewhere = t_tmpdir();
+    struct bh_run_id orphan = make_run(f, false, 3600);
+    struct bh_errlist errors = {0};
+    struct bh_gc_result result;
+    unsigned n = 0;
+    const struct bh_reclaim how = {.found = count, .arg = &n};
+    BH_CLEANUP_FREE char *half = bh_asprintf("%s/" BH_TEMPORARY_PREFIX "1", elsewhere);
+    BH_CLEANUP_FREE char *run = bh_asprintf("%s/%s", elsewhere, orphan.s);
+    BH_CLEANUP_FREE char *bases = bh_home_path(&f->home, "bases"), *runs = bh_home_path(&f->home, "runs");
+    T_OK(bh_mkdir_p(half, 0700, &err));
+    T_INT(rename(runs, run), 0); /* an orphan and all, one further down */
+    BH_CLEANUP_FREE char *deep = bh_asprintf("%s/%s", run, orphan.s);
+    T_INT(rmdir(bases), 0);
+    T_INT(symlink(elsewhere, bases), 0);
+    T_INT(symlink(run, runs), 0);
+    bh_gc(&f->home, &how, &result, &errors);
+    bh_sweep_at_start(&f->home);
+    bh_sweep_unrecorded_run(&f->home, orphan.s);
+    bh_sweep_ended_run(&f->home, orphan.s, true);
+    T_TRUE(access(half, F_OK) == 0);
+    BH_CLEANUP_FREE char *tmp = bh_path_join(deep, "tmp");
+    T_TRUE(access(tmp, F_OK) == 0);
+    T_INT(result.bases, 0);
+    T_ERR(bh_home_check_own(&f->home, &err), BH_E_PERMISSION, "bases' is no folder but a link or a file");
+    bh_errlist_fini(&errors);
+    t_tmpdir_free(elsewhere);
+}
+
+static void a_folder_of_another_user_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    T_OK(bh_home_check_own(&f->home, &err));
+    if (fchownat(f->home.dirfd, "runs", 12345, 12345, 0) != 0)
+        skip(); /* only root can give a folder away */
+    T_ERR(bh_home_check_own(&f->home, &err), BH_E_PERMISSION, "runs' belongs to user 12345, not to you");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(orphans_go_and_nothing_else, setup, teardown),
         cmocka_unit_test_setup_teardown(half_bases_go_unless_somebody_makes_them, setup, teardown),
         cmocka_unit_test_setup_teardown(collects_without_a_store, setup, teardown),
+        cmocka_unit_test_setup_teardown(links_are_not_followed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_of_another_user_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(an_ended_run_keeps_what_is_asked_for, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
