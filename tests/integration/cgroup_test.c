@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -310,6 +311,38 @@ static void frozen_stands_still_and_can_still_be_killed(void **state)
     removed("b5");
 }
 
+/* A number that is another's by now: it is not put into the box's freezer, and if it was, it goes out again. */
+static void a_stranger_is_not_frozen(void **state)
+{
+    (void)state;
+    need(BH_CGROUP_FREEZER);
+    if (cg.kind != BH_CGROUP_V1 || cg.dirs[BH_CGROUP_FREEZER] < 0)
+        t_skip("freezer", "no freezer hierarchy of v1");
+    pid_t pid = start_in("b5", do_spin_for_ever), stranger = fork();
+    if (stranger == 0) {
+        bh_cgroup_close(&cg);
+        _exit(do_spin_for_ever());
+    }
+    while (ticks_of(pid) < 2 || ticks_of(stranger) < 2)
+        (void)poll(NULL, 0, 5);
+    T_INT(mkdirat(cg.dirs[BH_CGROUP_FREEZER], "b5", 0755) == 0 || errno == EEXIST, 1);
+    T_INT(bh_cgroup_gather(&cg, "b5", stranger), 0);
+    T_INT(bh_cgroup_gather(&cg, "b5", pid), 1);
+    T_INT(bh_cgroup_gather(&cg, "b5", pid), 0);
+    T_INT(bh_cgroup_write_number(cg.dirs[BH_CGROUP_FREEZER], "b5", "cgroup.procs", stranger), 0);
+    bh_cgroup_put_back(&cg, "b5", stranger);
+    bh_cgroup_put_back(&cg, "b5", pid);
+    T_INT(bh_cgroup_freeze(&cg, "b5", true), 0);
+    int64_t before = ticks_of(pid), other = ticks_of(stranger);
+    while (ticks_of(stranger) < other + 2)
+        (void)poll(NULL, 0, 5);
+    T_INT(ticks_of(pid), before);
+    (void)kill(stranger, SIGKILL);
+    bh_cgroup_kill(&cg, "b5");
+    T_TRUE(WIFSIGNALED(status_of(pid)) && WIFSIGNALED(status_of(stranger)));
+    removed("b5");
+}
+
 static void groups_in_a_shared_one_have_limits_of_their_own(void **state)
 {
     const struct bh_cgroup_limits outer = {.memory = 512 * MIB}, inner = {.memory = 24 * MIB, .pids = 5};
@@ -418,6 +451,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_quarter_of_a_processor_is_no_more, begin, end),
         cmocka_unit_test_setup_teardown(a_limit_that_cannot_be_set_is_told, begin, end),
         cmocka_unit_test_setup_teardown(frozen_stands_still_and_can_still_be_killed, begin, end),
+        cmocka_unit_test_setup_teardown(a_stranger_is_not_frozen, begin, end),
         cmocka_unit_test_setup_teardown(groups_in_a_shared_one_have_limits_of_their_own, begin, end),
         cmocka_unit_test_setup_teardown(what_a_dead_owner_left_is_reclaimed, begin, end),
         cmocka_unit_test_setup_teardown(the_top_is_bounded, begin, end),

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "workers/cgroup/priv.h"
 
@@ -80,6 +82,21 @@ bool bh_cgroup_has_word(const char *text, const char *word)
 }
 
 /* The list may be longer than what one read gives, and grows and shrinks while it is read. */
+bool bh_cgroup_says(const char *text, bool freezer, const char *name, const char *group)
+{
+    BH_CLEANUP_FREE char *want = bh_asprintf("/%s/%s", name, group);
+    size_t len = strlen(want);
+    for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        const char *list = memchr(line, ':', (size_t)(end - line));
+        if (!list || bh_starts_with(list, ":freezer:") != freezer)
+            continue;
+        const char *at = memmem(list, (size_t)(end - list), want, len);
+        if (at && (at + len == end || (!freezer && at[len] == '/')))
+            return true;
+    }
+    return false;
+}
+
 int bh_cgroup_each(int dirfd, const char *group, int (*fn)(pid_t pid, void *arg), void *arg)
 {
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;

@@ -253,22 +253,61 @@ struct gather {
     int moved;
 };
 
+static bool is_in_freezer(const char *text, const struct gather *g)
+{
+    return bh_cgroup_says(text, true, g->cg->name, g->group);
+}
+
+static bool is_of_box(const char *text, const struct gather *g)
+{
+    return bh_cgroup_says(text, false, g->cg->name, g->group);
+}
+
+/* What /proc says of whoever has the number now. */
+static bool read_anew(pid_t pid, char *text, size_t size)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    BH_CLEANUP_FD int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return proc >= 0 && bh_cgroup_read(proc, ".", "cgroup", text, size) > 0;
+}
+
+/* Where a stranger was before nobody can say any more; nobody freezes the group above all of ours for a box. */
+void bh_cgroup_put_back(const struct bh_cgroup *cg, const char *group, pid_t pid)
+{
+    const struct gather g = {.cg = cg, .group = group};
+    char text[4096];
+    if (read_anew(pid, text, sizeof(text)) && is_in_freezer(text, &g) && !is_of_box(text, &g))
+        (void)bh_cgroup_write_number(cg->dirs[BH_CGROUP_FREEZER], "../..", "cgroup.procs", pid);
+}
+
+/*
+ * A number that was read from a list may be another's by now. The open folder of /proc is bound to one process: that it
+ * is the box's is asked of it, and if it still lives after the write, the number was its all the time.
+ */
 static int gather_one(pid_t pid, void *arg)
 {
     struct gather *g = arg;
-    char path[64], text[4096], want[160];
+    char path[64], text[4096];
     (void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-    (void)snprintf(want, sizeof(want), "/%s/%s\n", g->cg->name, g->group);
     BH_CLEANUP_FD int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (proc < 0 || bh_cgroup_read(proc, ".", "cgroup", text, sizeof(text)) <= 0)
         return 0;
-    const char *line = strstr(text, ":freezer:"), *end = line ? strchr(line, '\n') : NULL;
-    size_t len = strlen(want);
-    if (end && (size_t)(end + 1 - line) > len && strncmp(end + 1 - len, want, len) == 0)
-        return 0; /* it is there */
-    if (bh_cgroup_write_number(g->cg->dirs[BH_CGROUP_FREEZER], g->group, "cgroup.procs", pid) == 0)
-        g->moved++;
+    if (is_in_freezer(text, g) || !is_of_box(text, g))
+        return 0;
+    if (bh_cgroup_write_number(g->cg->dirs[BH_CGROUP_FREEZER], g->group, "cgroup.procs", pid) != 0)
+        return 0;
+    g->moved++;
+    if (bh_cgroup_read(proc, ".", "cgroup", text, sizeof(text)) <= 0)
+        bh_cgroup_put_back(g->cg, g->group, pid);
     return 0;
+}
+
+int bh_cgroup_gather(const struct bh_cgroup *cg, const char *group, pid_t pid)
+{
+    struct gather g = {.cg = cg, .group = group};
+    (void)gather_one(pid, &g);
+    return g.moved;
 }
 
 static void gather_group(int dirfd, const char *group, void *arg)

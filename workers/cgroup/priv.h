@@ -40,6 +40,19 @@ int bh_cgroup_rmdir(int dirfd, const char *group);
 /* Calls fn for the group and all below it, those below first. */
 void bh_cgroup_walk(int dirfd, const char *group, void (*fn)(int dirfd, const char *group, void *arg), void *arg);
 
+/*
+ * Whether a text of /proc/PID/cgroup names the group of ours: of the freezer that very group, of any other part
+ * (!freezer) it or one below it.
+ */
+bool bh_cgroup_says(const char *text, bool freezer, const char *name, const char *group);
+
+/* --- group.c --- */
+
+/* Puts one process of a box into its group of the v1 freezer, and no other. 1: it was outside. */
+int bh_cgroup_gather(const struct bh_cgroup *cg, const char *group, pid_t pid);
+/* Whoever is in the freezer of a box without being of the box goes out of it. */
+void bh_cgroup_put_back(const struct bh_cgroup *cg, const char *group, pid_t pid);
+
 /* --- end.c --- */
 
 /* Kills what is in a group of a hierarchy (v2 or v1) and below it, once. */

@@ -244,6 +244,29 @@ static void groups_below_go_first(void **state)
     T_INT(faccessat(cg.dirs[0], "b2/e1", F_OK, 0), 0);
 }
 
+static void who_is_in_a_group_of_ours(void **state)
+{
+    static const struct {
+        const char *text;
+        bool freezer, box;
+    } cases[] = {
+        {"8:pids:/top/7/b1\n6:freezer:/\n", false, true},
+        {"8:pids:/x/top/7/b1/e1\n6:freezer:/x/top/7/b1\n", true, true},
+        {"8:pids:/\n6:freezer:/top/7/b1\n", true, false},
+        {"8:pids:/top/7/b12\n6:freezer:/top/7/b12\n", false, false},
+        {"8:pids:/top/7\n6:freezer:/top/7/b1/e1\n", false, false},
+        {"8:pids:/top/71/b1\n1:cpu,cpuacct:/top/7/b1\n", false, true},
+        {"8:pids:/\n7:memory:/top/7/b", false, false},
+        {"nonsense\n", false, false},
+        {"", false, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(cases); i++) {
+        T_INT(bh_cgroup_says(cases[i].text, true, "7", "b1"), cases[i].freezer);
+        T_INT(bh_cgroup_says(cases[i].text, false, "7", "b1"), cases[i].box);
+    }
+}
+
 static void descriptions_name_what_can_be_had(void **state)
 {
     char text[64];
@@ -297,6 +320,7 @@ int main(void)
         T_FILES(values_and_words),
         T_FILES(processes_that_we_see),
         T_FILES(groups_below_go_first),
+        cmocka_unit_test(who_is_in_a_group_of_ours),
         T_FILES(descriptions_name_what_can_be_had),
         T_FILES(a_worker_opens_what_the_launcher_made),
     };
