@@ -5,6 +5,11 @@
  * nothing goes before L is reached. A segment is shorter than L/8, so after one went the tail has at least
  * L - L/16 - L/8 - L/2 and the block to come: more than three eighths of L, a rounding aside.
  *
+ * L counts payload, and a block has a head: many short ones would take many times L. So the files are bounded too, by
+ * the same shares of a second budget D = max(2L, 64 KiB) that counts all there is in them: the head takes at most D/2,
+ * a segment is full from D/16 on, the oldest closed ones go until the next block fits into D. Blocks of 32 bytes and
+ * more never meet it. What is dropped is counted in payload whichever of the two was met.
+ *
  * Each file ends with a whole block as far as this process can help it: after a failed write it is cut back to one,
  * and where even that fails nothing more is written.
  */
@@ -17,16 +22,18 @@
 #include "base/mem.h"
 
 #define PARTS 16       /* of the limit */
-#define MAX_CLOSED 32u /* closed segments at once: 9/16 of the limit in sixteenths, rounded down */
+#define MAX_CLOSED 32u /* closed segments at once: each has a sixteenth of the one budget or of the other */
+#define LEAST_DISK (64 * 1024)
 
 struct closed {
-    uint64_t number, bytes;
+    uint64_t number, bytes, disk;
 };
 
 struct bh_log_segments {
     char *path;
     struct bh_buf head; /* of every file */
     uint64_t limit;     /* 0: none */
+    uint64_t disk_limit;
     size_t max_block;
 
     int fd; /* of the file that grows, */
@@ -37,6 +44,7 @@ struct bh_log_segments {
     struct closed closed[MAX_CLOSED]; /* a ring, the oldest at `oldest` */
     unsigned oldest, n_closed;
     uint64_t kept, dropped;
+    uint64_t disk; /* length of all files */
 };
 
 static int make_file(const struct bh_log_segments *s, const char *path, int *ret, struct bh_err **err)
@@ -61,6 +69,13 @@ static size_t max_block(uint64_t limit)
     return part == 0 ? 1 : (size_t)part;
 }
 
+static uint64_t disk_limit(uint64_t limit)
+{
+    if (limit > UINT64_MAX / 4)
+        return UINT64_MAX / 2;
+    return limit < LEAST_DISK / 2 ? LEAST_DISK : 2 * limit;
+}
+
 int bh_log_segments_open(const char *path, const struct bh_log_tags *tags, uint64_t limit, struct bh_log_segments **ret,
                          struct bh_err **err)
 {
@@ -69,9 +84,11 @@ int bh_log_segments_open(const char *path, const struct bh_log_tags *tags, uint6
     bh_buf_init(&s->head);
     bh_log_head_encode(&s->head, tags);
     s->limit = limit;
+    s->disk_limit = disk_limit(limit);
     s->max_block = max_block(limit);
     s->fd = -1;
     s->end = (off_t)s->head.len;
+    s->disk = s->head.len;
     int rc = make_file(s, path, &s->fd, err);
     if (rc != 0) {
         bh_log_segments_close(s);
@@ -141,6 +158,7 @@ static int append(struct bh_log_segments *s, const struct bh_log_block *block, c
         advance(iov, 3, (size_t)n);
     }
     s->end += (off_t)total;
+    s->disk += total;
     return 0;
 }
 
@@ -152,6 +170,7 @@ static void drop_oldest(struct bh_log_segments *s)
     BH_CLEANUP_FREE char *path = bh_log_segment_path(s->path, c->number);
     (void)unlink(path);
     s->kept -= c->bytes;
+    s->disk -= c->disk;
     s->dropped += c->bytes;
     s->oldest = (s->oldest + 1) % MAX_CLOSED;
     s->n_closed--;
@@ -162,13 +181,15 @@ static void switch_to(struct bh_log_segments *s, int fd)
     if (s->number > 0) {
         if (s->n_closed == MAX_CLOSED)
             drop_oldest(s);
-        s->closed[(s->oldest + s->n_closed++) % MAX_CLOSED] = (struct closed){.number = s->number, .bytes = s->bytes};
+        s->closed[(s->oldest + s->n_closed++) % MAX_CLOSED] =
+            (struct closed){.number = s->number, .bytes = s->bytes, .disk = (uint64_t)s->end};
     }
     bh_close(s->fd);
     s->fd = fd;
     s->number++;
     s->bytes = 0;
     s->end = (off_t)s->head.len;
+    s->disk += s->head.len;
 }
 
 /* The next file is there before the end of the last is written: a reader that sees the end may look for it. */
@@ -197,16 +218,22 @@ static bool is_full(const struct bh_log_segments *s, size_t len)
 {
     if (s->limit == 0)
         return false;
+    uint64_t size = (uint64_t)s->end;
     if (s->number == 0)
-        return s->bytes + len > s->limit / 2;
-    return s->bytes >= s->limit / PARTS && s->bytes > 0;
+        return s->bytes + len > s->limit / 2 || size + BH_LOG_BLOCK_LEN + len > s->disk_limit / 2;
+    return (s->bytes >= s->limit / PARTS || size >= s->disk_limit / PARTS) && s->bytes > 0;
+}
+
+static bool fits(const struct bh_log_segments *s, size_t len)
+{
+    return s->limit == 0 || (s->kept + len <= s->limit && s->disk + BH_LOG_BLOCK_LEN + len <= s->disk_limit);
 }
 
 int bh_log_segments_write(struct bh_log_segments *s, const struct bh_log_block *block, const struct iovec parts[2],
                           struct bh_err **err)
 {
     int rc = is_full(s, block->len) ? begin_segment(s, err) : 0;
-    while (rc == 0 && s->limit > 0 && s->n_closed > 0 && s->kept + block->len > s->limit)
+    while (rc == 0 && s->n_closed > 0 && !fits(s, block->len))
         drop_oldest(s);
     if (rc == 0)
         rc = append(s, block, parts, err);

@@ -230,7 +230,7 @@ static void test_random_limits(void **state)
     for (int i = 0; i < 60; i++) {
         uint64_t limit = 1 + draw(f, i % 3 ? 3000 : 200000), total = draw(f, (unsigned)(limit * 4));
         unsigned chunk = chunks[draw(f, 4)];
-        if (total / chunk > 3000)
+        if (total / chunk > 3000 || (limit > 3000 && chunk < 700)) /* blocks so short meet the other budget first */
             chunk = 700;
         one_log(f, limit, total, chunk, lines[draw(f, 6)]);
     }
@@ -315,6 +315,63 @@ static void test_lines_are_whole(void **state)
     }
     T_INT(line.seq, 40000);
     T_INT(gaps, 1);
+}
+
+static uint64_t bytes_on_disk(const struct fixture *f)
+{
+    DIR *dir = opendir(f->dir);
+    struct stat st;
+    uint64_t n = 0;
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        if (e->d_name[0] != '.' && fstatat(dirfd(dir), e->d_name, &st, 0) == 0)
+            n += (uint64_t)st.st_size;
+    }
+    closedir(dir);
+    return n;
+}
+
+/* Lines so short that what is written around each is many times as long. */
+static void test_short_lines_take_twice_the_limit_at_most(void **state)
+{
+    struct fixture *f = *state;
+    static const uint64_t limits[] = {1024, 32 * 1024, 128 * 1024};
+    for (size_t i = 0; i < BH_ARRAY_LEN(limits); i++) {
+        uint64_t limit = limits[i], disk = 2 * limit < 65536 ? 65536 : 2 * limit, most = 0;
+        struct seen s;
+        seen_init(&s);
+        begin(f, limit);
+        for (unsigned n = 0; n < 30000; n++) {
+            say(f, n % 2 ? BH_STREAM_STDERR : BH_STREAM_STDOUT, "\n", 1);
+            uint64_t now = n % 500 == 0 ? bytes_on_disk(f) : 0;
+            most = now > most ? now : most;
+        }
+        T_TRUE(most <= disk && most >= disk / 2);
+        T_TRUE(count_files(f) <= 20);
+        uint64_t dropped = bh_log_writer_dropped(f->w);
+        open_reader(f);
+        read_on(f, &s);
+        expect_ends(f, &s);
+        T_INT(s.gaps, 1);
+        T_INT(s.missing, dropped);
+        T_INT(s.kept + s.missing, 30000);
+        T_TRUE(s.kept <= limit && (s.kept * 4 >= limit * 3 || s.kept * 33 >= disk * 3 / 4));
+        seen_fini(&s);
+        end_log(f);
+    }
+}
+
+/* Of 32 bytes and more all is kept up to the limit, each in a block of its own. */
+static void test_lines_of_32_bytes_are_kept_to_the_limit(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t limit = 128 * 1024;
+    begin(f, limit);
+    for (uint64_t n = 0; n < limit / 40; n++)
+        say(f, n % 2 ? BH_STREAM_STDERR : BH_STREAM_STDOUT, "a line of forty bytes, its end included\n", 40);
+    T_INT(bh_log_writer_dropped(f->w), 0);
+    for (int n = 0; n < 10; n++)
+        say(f, BH_STREAM_STDOUT, "a line of forty bytes, its end included\n", 40);
+    T_TRUE(bh_log_writer_dropped(f->w) > 0);
 }
 
 /* --- while it grows --- */
@@ -520,6 +577,8 @@ int main(void)
         TEST(test_the_edge),
         TEST(test_a_line_longer_than_the_limit),
         TEST(test_lines_are_whole),
+        TEST(test_short_lines_take_twice_the_limit_at_most),
+        TEST(test_lines_of_32_bytes_are_kept_to_the_limit),
         TEST(test_a_follower_misses_nothing),
         TEST(test_who_lags_is_told),
         TEST(test_parked_in_the_middle_of_a_block),
