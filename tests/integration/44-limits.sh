@@ -177,4 +177,16 @@ expect 0 'explain' bulkhead explain @latest a
 has '  has the remedy' "$out" "raise 'limits.memory' of the agent"
 has '  and what held it' "$out" 'limits held by: memory=cgroup-v'
 
+# --- the box's own limit, met by who has none
+cat > p.yaml << YAML
+version: 1
+name: t
+boxes: {x: {limits: {memory: 32MiB}}}
+agents: [{name: a, box: x, run: 'true'}, {name: b, box: x, run: '$hog'}]
+YAML
+expect 1 'a box out of memory fails the run' bulkhead run p.yaml
+has '  and says whose limit it was' "$errs" "memory limit of box 'x' (32MiB) was reached"
+expect 0 '  explain' bulkhead explain @latest b
+has '  the remedy is the box'"'"'s' "$out" "raise 'boxes.x.limits.memory'"
+
 done_testing

@@ -34,6 +34,10 @@ agents:
     keep: never
     run: 'echo right > out/r; head -c 100M /dev/zero > f || rm f'
     outputs: [r]
+  - name: tiny
+    limits: {disk: 10MiB, inodes: 100}
+    keep: never
+    run: 'i=0; while [ $i -lt 400 ]; do : > f$i || exit 1; i=$((i + 1)); done; sleep 60'
   - name: good
     run: 'echo fine > out/g'
     outputs: [g]
@@ -45,12 +49,36 @@ for agent in bytes files one; do
 done
 has "bytes: how much it held, and what its limit is" "$(attempt bytes '["detail"]')" "its limit is 32.0 MiB"
 has "files: how many there were" "$(attempt files '["detail"]')" "files, and its limit is 500"
+same "tiny: the reason" "$(attempt tiny '["reason"]')" disk-full
+check "tiny: it is the files that were too many" \
+  sh -c 'case $1 in *"inodes limit of 100 was reached" | *"files, and its limit is 100"*) ;; *) exit 1 ;; esac' sh \
+  "$(attempt tiny '["detail"]')"
+expect 0 "explain of it" bulkhead explain @latest tiny
+has "tiny: and what mends it" "$out" "raise 'limits.inodes' of the agent"
 kept=$(attempt bytes '["kept_box"]')
 check "what it wrote can be looked at" test -s "$kept/upper/root/workspace/f3"
 same "an agent that wrote no more than it may in the end has succeeded" "$(attempt memory '["status"]')" succeeded
 same "what it held is in the record" "$(attempt memory '["usage"]["disk_bytes"] >= 0')" True
 same "its output is the right one" "$(bulkhead get @latest r --to -)" right
 same "a neighbour is none the wiser" "$(attempt good '["status"]')" succeeded
+
+# --- a shared box is over: whoever was in it is told whose limit it was
+cat > shared.yaml << 'YAML'
+version: 1
+name: shared
+max_failures: 100
+boxes: {x: {limits: {disk: 8MiB}}}
+agents:
+  - {name: hog, box: x, run: 'i=0; while :; do head -c 1M /dev/zero > f$i; i=$((i + 1)); done'}
+  - {name: still, box: x, run: 'sleep 600'}
+YAML
+expect 0 "the run bears that its box is full" bulkhead run shared.yaml -q
+for agent in hog still; do
+  has "$agent: the box is named" "$(attempt $agent '["detail"]')" "box 'x' held"
+  has "$agent: and that all were stopped" "$(attempt $agent '["detail"]')" "all agents that ran in it were stopped"
+  expect 0 "explain of $agent" bulkhead explain @latest $agent
+  has "$agent: the remedy is the box's" "$out" "raise 'boxes.x.limits.disk'"
+done
 
 # --- a small disk of its own
 if [ "$1" = user ]; then
