@@ -25,6 +25,7 @@
 #define MAGIC 0x636f6c6cu
 
 #define OUTPUT_ROOT "out"
+#define ROOM (INT64_C(10) << 30) /* of a lease that has no limit of disk */
 
 struct wanted {
     char *name, *path; /* path: relative to /workspace */
@@ -46,6 +47,7 @@ struct bh_collect {
 
     struct bh_result_output *outputs;
     size_t n_outputs, cap_outputs;
+    int64_t room;          /* bytes that outputs may have yet */
     struct bh_buf missing; /* "'a', 'b'" */
     size_t n_missing;
 };
@@ -183,6 +185,7 @@ static void on_stored(void *owner, void *data)
         finish(c, &job->verdict);
         return;
     }
+    c->room -= job->size;
     if (job->fd >= 0)
         *BH_PUSH(c->outputs, c->n_outputs, c->cap_outputs) =
             (struct bh_result_output){.name = bh_strdup(job->name), .object = job->object};
@@ -197,6 +200,7 @@ static void submit_store(struct bh_collect *c, int fd, const struct wanted *w, b
     static const struct bh_job_ops ops = {bh_store_job_run, on_stored, bh_store_job_free};
     struct bh_store_job *job = bh_store_job_new(c->spec.run, fd, w ? w->name : "", w ? w->output->max_size : -1,
                                                 c->spec.lease->box.shared, sync);
+    job->room = c->room;
     c->job = bh_helper_submit(c->spec.helper, &ops, c, job);
 }
 
@@ -296,6 +300,16 @@ static void expand(struct bh_collect *c)
     fetch_next(c);
 }
 
+/*
+ * The one helper reads for all executions, and a hole costs an agent nothing: what it may write to disk bounds what it
+ * may have read, too.
+ */
+static int64_t room_of(const struct bh_lease *lease)
+{
+    int64_t limit = lease->box.limits.of[BH_LIMIT_DISK];
+    return limit > 0 ? limit : ROOM;
+}
+
 struct bh_collect *bh_collect_start(const struct bh_collect_spec *spec, bh_collected_fn fn, void *arg)
 {
     struct bh_collect *c = bh_alloc(sizeof(*c));
@@ -304,6 +318,7 @@ struct bh_collect *bh_collect_start(const struct bh_collect_spec *spec, bh_colle
     c->spec = *spec;
     c->fn = fn;
     c->arg = arg;
+    c->room = room_of(spec->lease);
     c->taken = bh_map_new(NULL);
     bh_buf_init(&c->missing);
     for (size_t i = 0; i < spec->lease->n_outputs; i++) {

@@ -29,6 +29,16 @@ static const char *kind_of(mode_t mode)
     }
 }
 
+/* Holes take no disk, but as long to read as anything else. */
+static void beyond_room(struct bh_store_job *job, long long size)
+{
+    bh_verdict_failed(
+        &job->verdict, BH_REASON_OUTPUT_INVALID,
+        "output '%s' has %lld bytes, holes included: with it all outputs have more than the limit of disk "
+        "allows, of which %lld are left",
+        job->name, size, (long long)job->room);
+}
+
 static bool check(struct bh_store_job *job, const struct stat *st)
 {
     if (!S_ISREG(st->st_mode)) {
@@ -42,6 +52,11 @@ static bool check(struct bh_store_job *job, const struct stat *st)
                           (long long)st->st_size, (long long)job->max_size);
         return false;
     }
+    if (job->room >= 0 && st->st_size > job->room) {
+        beyond_room(job, (long long)st->st_size);
+        return false;
+    }
+    job->size = st->st_size;
     return true;
 }
 
@@ -62,11 +77,18 @@ static void changed(struct bh_store_job *job)
                       "output '%s' changed while it was collected: another agent of the box writes to it", job->name);
 }
 
+static int64_t most(const struct bh_store_job *job)
+{
+    return job->room >= 0 && (job->max_size < 0 || job->room < job->max_size) ? job->room : job->max_size;
+}
+
 static void of_put_error(struct bh_store_job *job, int rc, const struct bh_err *err)
 {
     bool grew = rc == -BH_E_TOO_LARGE;
     if (job->watch && (grew || rc == -BH_E_BUSY))
         changed(job);
+    else if (grew && most(job) != job->max_size)
+        beyond_room(job, (long long)job->room + 1);
     else if (!grew)
         bh_verdict_host(&job->verdict, "storing outputs", rc, err);
     else
@@ -85,7 +107,7 @@ static void put(struct bh_store_job *job)
     }
     if (!check(job, &before))
         return;
-    int rc = bh_cas_put_fd(job->run->puts, job->fd, (before.st_mode & 0111) != 0, job->max_size, &job->object, &err);
+    int rc = bh_cas_put_fd(job->run->puts, job->fd, (before.st_mode & 0111) != 0, most(job), &job->object, &err);
     if (rc != 0)
         of_put_error(job, rc, err);
     else if (job->watch && (fstat(job->fd, &after) < 0 || !same_file(&before, &after)))
@@ -125,6 +147,7 @@ struct bh_store_job *bh_store_job_new(struct bh_run_files *run, int fd, const ch
         .fd = fd,
         .name = bh_strdup(name),
         .max_size = max_size,
+        .room = -1,
         .watch = watch,
         .sync = sync,
     };

@@ -15,10 +15,12 @@ struct bh_store_job {
     int fd;                   /* owned; -1: only sync */
     char *name;               /* of the output, for the verdict */
     int64_t max_size;         /* -1: none */
+    int64_t room;             /* for this output, of what all of an execution may have; -1: no bound */
     bool watch;               /* others may be writing: a change while it is copied is a collision */
     bool sync;                /* afterwards, make all that was stored durable */
     struct bh_verdict verdict;
-    struct bh_object object; /* where the verdict is good */
+    struct bh_object object; /* where the verdict is good, */
+    int64_t size;            /* and its bytes, holes too */
 };
 /* Takes fd. `done` is called on the loop with the job, which is freed after it. */
 struct bh_store_job *bh_store_job_new(struct bh_run_files *run, int fd, const char *name, int64_t max_size, bool watch,

@@ -206,6 +206,52 @@ static void test_sizes(void **state)
            "output 'huge' has 4294967296 bytes, more than its max_size of 1048576");
 }
 
+static void build_holes(struct scene *s)
+{
+    static const char *const names[] = {"out/a", "out/b", "out/c"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
+        put(s, names[i], "");
+        BH_CLEANUP_FD int fd = openat(s->dirfd, names[i], O_WRONLY | O_CLOEXEC);
+        T_INT(ftruncate(fd, 40000), 0);
+    }
+}
+
+/* Holes take no disk but time of the thread that reads for all. */
+static void test_all_outputs_have_the_limit_of_disk(void **state)
+{
+    struct rig *r = *state;
+    struct bh_lease fits = DECLARES(r, "a", "b", "c");
+    fits.box.limits.of[BH_LIMIT_DISK] = 120000;
+    expect(collect(r, &fits, build_holes), NULL, NULL);
+    struct bh_lease over = DECLARES(r, "a", "b", "c");
+    over.box.limits.of[BH_LIMIT_DISK] = 119999;
+    expect(
+        collect(r, &over, build_holes), "output-invalid",
+        "output 'c' has 40000 bytes, holes included: with it all outputs have more than the limit of disk allows, of "
+        "which 39999 are left");
+    struct bh_lease own = DECLARES(r, "a", "b");
+    own.box.limits.of[BH_LIMIT_DISK] = 65536;
+    own.outputs[1].max_size = 30000;
+    expect(collect(r, &own, build_holes), "output-invalid",
+           "output 'b' has 40000 bytes, more than its max_size of 30000");
+}
+
+static void build_ten_gigabytes(struct scene *s)
+{
+    put(s, "out/huge", "");
+    BH_CLEANUP_FD int fd = openat(s->dirfd, "out/huge", O_WRONLY | O_CLOEXEC);
+    T_INT(ftruncate(fd, (INT64_C(10) << 30) + 1), 0);
+}
+
+static void test_outputs_are_bounded_without_a_limit(void **state)
+{
+    struct rig *r = *state;
+    struct bh_lease lease = DECLARES(r, "huge");
+    expect(collect(r, &lease, build_ten_gigabytes), "output-invalid",
+           "output 'huge' has 10737418241 bytes, holes included: with it all outputs have more than the limit of disk "
+           "allows, of which 10737418240 are left");
+}
+
 /* --- a store that takes no more --- */
 
 static void build_beyond_the_store(struct scene *s)
@@ -564,6 +610,8 @@ int main(void)
         TEST(test_a_device),
         TEST(test_of_all_modes_only_the_exec_bit_leaves),
         TEST(test_sizes),
+        TEST(test_all_outputs_have_the_limit_of_disk),
+        TEST(test_outputs_are_bounded_without_a_limit),
         TEST(test_a_store_that_takes_no_more_is_the_hosts_fault),
         TEST(test_missing_says_what_is_there),
         TEST(test_a_long_list_is_cut),
