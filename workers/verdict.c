@@ -133,11 +133,12 @@ static bool is_of_box(const struct bh_command_name *name, enum bh_limit limit)
 static void add_note(struct bh_buf *out, const struct bh_command_name *name, const char *note, size_t len)
 {
     static const char nameless[] = "the box ";
-    size_t skip = strlen(nameless);
-    if (name->box && len > skip && memcmp(note, nameless, skip) == 0) {
+    const char *at = name->box ? memmem(note, len, nameless, strlen(nameless)) : NULL;
+    if (at) {
+        bh_escape_terminal(out, note, (size_t)(at - note));
         bh_buf_addf(out, "box '%s' ", name->box);
-        note += skip;
-        len -= skip;
+        len -= (size_t)(at - note) + strlen(nameless);
+        note = at + strlen(nameless);
     }
     bh_escape_terminal(out, note, len);
 }

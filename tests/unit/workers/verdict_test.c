@@ -244,7 +244,11 @@ static void a_shared_box_is_named(void **state)
          false,
          "code 1: box 'x' held 2MiB; all were stopped"},
         {&none, &box, {EXITED(1), .oom = true}, true, "1.0s; the memory limit of box 'x' (64MiB) was reached"},
-        {&none, &box, {EXITED(1), .disk_full = true, .note = "the box held 2MiB"}, true, "1.0s; box 'x' held 2MiB"},
+        {&none,
+         &box,
+         {EXITED(1), .disk_full = true, .note = "the processes of the box held 2MiB"},
+         true,
+         "1.0s; the processes of box 'x' held 2MiB"},
     };
     (void)state;
     for (size_t i = 0; i < BH_ARRAY_LEN(ends); i++) {
