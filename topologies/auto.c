@@ -3,6 +3,7 @@
  * Owns the default: one box for the crew, and a wall exactly where the document names a reason. The first reason that
  * holds is the one that is printed; each is a sentence for the person who reads the plan.
  */
+#include "base/mem.h"
 #include "base/text.h"
 #include "topologies/placement.h"
 
@@ -48,12 +49,25 @@ static const char *split_by_number(struct bh_planner *pl, size_t agent)
     return NULL;
 }
 
+/* Of a limit that the crew has as well: another value; else there is nothing that it could differ from. */
+static bool crew_has(const struct bh_place *place, const char *key)
+{
+    static const char lead[] = "limits.";
+    const char *limits = place->crew.limits ? place->crew.limits : "";
+    if (!bh_starts_with(key, lead))
+        return true;
+    BH_CLEANUP_FREE char *member = bh_asprintf("\"%s\":", key + strlen(lead));
+    return strstr(limits, member) != NULL;
+}
+
 static const char *split_by_traits(struct bh_place *place, size_t agent)
 {
     struct bh_planner *pl = place->pl;
     struct bh_difference d = bh_traits_differ(pl, agent, &place->crew, true);
     if (d.key && d.agent_has)
         return bh_arena_printf(pl->arena, "its %s is %s, the crew's is %s", d.key, d.agent_has, d.box_has);
+    if (d.key && !crew_has(place, d.key))
+        return bh_arena_printf(pl->arena, "it has %s of its own, and the crew says nothing of it", d.key);
     if (d.key)
         return bh_arena_printf(pl->arena, "its %s differs from the crew's", d.key);
     if (bh_traits_other_secrets(pl, agent))

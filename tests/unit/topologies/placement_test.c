@@ -36,8 +36,9 @@ static const struct {
     {"{name: b, run: x, base: host, user: agent}", "crew",
      "shares the crew box: nothing in the document asks for a wall"},
     {"{name: b, run: x, user: root}", "b", "its user is root, the crew's is agent"},
-    {"{name: b, run: x, limits: {disk: 1GiB}}", "b", "its limits.disk differs from the crew's"},
-    {"{name: b, run: x, limits: {tokens: 10}}", "b", "its limits.tokens differs from the crew's"},
+    {"{name: b, run: x, limits: {disk: 1GiB}}", "b", "it has limits.disk of its own, and the crew says nothing of it"},
+    {"{name: b, run: x, limits: {tokens: 10}}", "b",
+     "it has limits.tokens of its own, and the crew says nothing of it"},
     {"{name: b, run: x, limits: {memory: 1GiB, cpus: 1, pids: 9}}", "crew",
      "shares the crew box: nothing in the document asks for a wall"},
     {"{name: b, run: x, secrets: [k]}", "b", "its secrets differ from the crew's"},
@@ -69,6 +70,18 @@ static void test_splits(void **state)
         T_STR(plan_box_of(&x, "a"), "crew");
         plan_free(&x);
     }
+}
+
+/* What the crew has, too, can differ. */
+static void test_split_by_a_limit_of_the_crew(void **state)
+{
+    struct planned x;
+    (void)state;
+    plan_good(&x, HEAD "defaults: {limits: {disk: 2GiB}}\nagents:\n  - {name: a, run: x}\n"
+                       "  - {name: b, run: x, limits: {disk: 1GiB}}\n");
+    T_STR(plan_box_of(&x, "b"), "b");
+    T_STR(plan_agent(&x, "b")->reason, "its limits.disk differs from the crew's");
+    plan_free(&x);
 }
 
 static void test_crew_of_cells_and_items(void **state)
@@ -392,6 +405,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_split_by_a_limit_of_the_crew),
         cmocka_unit_test(test_crew_of_cells_and_items),
         cmocka_unit_test(test_tainted_crew),
         cmocka_unit_test(test_let_in_stands_alone),
