@@ -22,6 +22,18 @@ static const char *canonical(struct bh_reader *r, const struct bh_val *v)
 
 /* --- base --- */
 
+/* Whoever writes the name of an image means what other programs fetch. */
+static const char *hint_of_base(const char *text)
+{
+    if (bh_starts_with(text, "{{"))
+        return "say the kind in the document: only what follows 'oci:', 'oci-archive:' or 'dir:' may come from a "
+               "parameter";
+    if (bh_starts_with(text, "oci:") || bh_starts_with(text, "oci-archive:") || bh_starts_with(text, "dir:") || !*text)
+        return NULL;
+    return "bulkhead fetches no images: 'skopeo copy docker://NAME oci-archive:image.tar' or 'docker save NAME -o "
+           "image.tar', then oci-archive:image.tar";
+}
+
 static void read_base(struct bh_reader *r, struct bh_node *n, enum bh_holds holds, struct bh_traits *traits)
 {
     static const char what[] = "host, dir:PATH, oci:PATH or oci-archive:FILE";
@@ -30,7 +42,7 @@ static void read_base(struct bh_reader *r, struct bh_node *n, enum bh_holds hold
     if (!bh_read_filled(r, n, what, holds, &base))
         return;
     if (bh_base_parse(base.s, &ref))
-        bh_read_bad(r, n, what, NULL);
+        bh_read_bad(r, n, what, hint_of_base(base.s));
     else
         traits->base = base;
 }

@@ -53,6 +53,8 @@ static void test_values(void **state)
         {TOP "topology: shared_box\n", 4, 11, "topology", BH_E_BAD_VALUE, "did you mean 'shared-box'?", 0},
         {TOP "base: ubuntu\n", 4, 7, "base", BH_E_BAD_VALUE, "expected host, dir:PATH, oci:PATH or oci-archive:FILE",
          0},
+        {TOP "base: docker://alpine\n", 4, 7, "base", BH_E_BAD_VALUE, "bulkhead fetches no images: 'skopeo copy", 0},
+        {TOP "base: '{{params.x}}'\n", 4, 7, "base", BH_E_BAD_VALUE, "say the kind in the document", 0},
         {TOP "base: 'dir:'\n", 4, 7, "base", BH_E_BAD_VALUE, "found the text 'dir:'", 0},
         {TOP "base: dir:{{matrix.x}}\n", 4, 7, "base", BH_E_UNDEFINED, "outside of agents only {{params.NAME}}", 0},
         {TOP "max_parallel: 0\n", 4, 15, "max_parallel", BH_E_BAD_VALUE, "0 is out of range: it goes from 1", 0},
