@@ -394,7 +394,8 @@ static void on_box(struct bh_execution *e, struct bh_box *box)
     BH_CLEANUP_ERR struct bh_err *err = NULL;
     e->box = box;
     e->in_box_since = bh_mono_now();
-    e->held = e->host->boxes->ops->enforced(box);
+    const struct bh_limits own = bh_exec_limits(&e->lease);
+    e->held = e->host->boxes->ops->enforced(box, &own);
     int rc = bh_deliver_lease(e->run, &e->lease, e->arena, &e->delivery, &err);
     if (rc != 0) {
         end_for_host(e, "delivering into the box", rc, err);

@@ -252,7 +252,7 @@ static void on_created(void *arg, int code, const struct bh_err *error)
         fail_making(b, &verdict);
         return;
     }
-    b->held = b->owner->boxes->ops->enforced(bh_box_handle_box(b->handle));
+    b->held = b->owner->boxes->ops->enforced(bh_box_handle_box(b->handle), NULL);
     if (!b->recipe.setup) {
         become_ready(b);
         return;

@@ -559,7 +559,7 @@ static uint32_t fake_enforceable(const struct bh_boxes *boxes)
     return (1u << BH_N_LIMITS) - 1;
 }
 
-static struct bh_enforced fake_enforced(const struct bh_box *box)
+static struct bh_enforced fake_enforced(const struct bh_box *box, const struct bh_limits *own BH_UNUSED)
 {
     (void)box;
     return (struct bh_enforced){.by = {[BH_LIMIT_MEMORY] = BH_BY_CGROUP2, [BH_LIMIT_DISK] = BH_BY_WATCHDOG}};

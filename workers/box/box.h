@@ -94,8 +94,8 @@ struct bh_box_ops {
     /* Why MEMORY, CPUS or PIDS cannot be had, for people ("no cgroup may be written: …"); NULL where they can. May be
      * absent. */
     const char *(*why_not)(const struct bh_boxes *b);
-    /* What holds the limits of a live box. */
-    struct bh_enforced (*enforced)(const struct bh_box *box);
+    /* What holds the limits of a live box; in a shared one with `own`, the limits of one exec (NULL: the box alone). */
+    struct bh_enforced (*enforced)(const struct bh_box *box, const struct bh_limits *own);
     /* Bytes that its root holds now, as far as somebody has looked; -1: nobody has. */
     int64_t (*disk_bytes)(const struct bh_box *box);
     /* Destroys what is left, blocks until it is gone. Callbacks that are still owed are called before it returns. */

@@ -181,11 +181,11 @@ static const char *op_why_not(const struct bh_boxes *boxes)
     return bh_ns_limits_why_not((const struct ns *)(const void *)boxes);
 }
 
-static struct bh_enforced op_enforced(const struct bh_box *box)
+static struct bh_enforced op_enforced(const struct bh_box *box, const struct bh_limits *own)
 {
     struct bh_enforced enforced = {0};
-    bh_ns_limits_enforced(box, &enforced);
-    bh_ns_disk_enforced(box, &enforced);
+    bh_ns_limits_enforced(box, own, &enforced);
+    bh_ns_disk_enforced(box, own, &enforced);
     return enforced;
 }
 

@@ -126,18 +126,46 @@ void bh_ns_disk_release(struct bh_box *box)
 
 /* --- execs --- */
 
-void bh_ns_disk_exec(struct bh_box *box, struct bh_msg_limits *limits)
+/* In a box of its own the watch of the box is its. */
+static bool watches_exec(const struct bh_box *box, const struct bh_limits *own)
 {
+    return box->shared && own->of[BH_LIMIT_MEMORY] > 0 && bh_ns_limits_watch_memory(box->ns, own);
+}
+
+void bh_ns_disk_exec(struct bh_exec *exec, const struct bh_exec_spec *spec, struct bh_msg_exec *msg)
+{
+    struct bh_box *box = exec->box;
     /* A single file stops exactly; where the kernel counts anyway the agent is to meet "no space" instead. */
-    limits->disk = box->disk_by == BH_BY_WATCHDOG ? box->limits.of[BH_LIMIT_DISK] : 0;
-    limits->inodes = 0;
+    msg->limits.disk = box->disk_by == BH_BY_WATCHDOG ? box->limits.of[BH_LIMIT_DISK] : 0;
+    msg->limits.inodes = 0;
+    if (watches_exec(box, &spec->limits)) {
+        exec->memory = spec->limits.of[BH_LIMIT_MEMORY];
+        msg->flags |= BH_EXEC_TELL_PID;
+    }
     if (box->disk)
         bh_disk_box_begin(box->disk);
+}
+
+static void on_exec_out_of_memory(void *arg, const char *note)
+{
+    struct bh_exec *exec = arg;
+    exec->oom = true;
+    (void)snprintf(exec->note, sizeof(exec->note), "%s", note);
+}
+
+bool bh_ns_disk_started(struct bh_exec *exec, int pid)
+{
+    const struct bh_box *box = exec->box;
+    if (exec->memory == 0 || exec->scale)
+        return false;
+    exec->scale = bh_disk_scale_new(box->ns->disk, box->pid, pid, exec->memory, on_exec_out_of_memory, exec);
+    return true;
 }
 
 void bh_ns_disk_ended(struct bh_exec *exec, struct bh_exec_result *result)
 {
     const char *met = exec->box->disk ? bh_disk_box_end(exec->box->disk) : NULL;
+    bh_disk_scale_free(BH_TAKE(exec->scale));
     result->disk_full = exec->disk_full || met;
     result->inodes = met && *met == 'i';
     result->oom = result->oom || exec->oom;
@@ -146,11 +174,11 @@ void bh_ns_disk_ended(struct bh_exec *exec, struct bh_exec_result *result)
 
 /* --- what others ask --- */
 
-void bh_ns_disk_enforced(const struct bh_box *box, struct bh_enforced *ret)
+void bh_ns_disk_enforced(const struct bh_box *box, const struct bh_limits *own, struct bh_enforced *ret)
 {
     ret->by[BH_LIMIT_DISK] = box->limits.of[BH_LIMIT_DISK] > 0 ? (unsigned char)box->disk_by : BH_BY_NOTHING;
     ret->by[BH_LIMIT_INODES] = box->limits.of[BH_LIMIT_INODES] > 0 ? (unsigned char)box->disk_by : BH_BY_NOTHING;
-    if (box->watch_memory)
+    if (box->watch_memory || (own && watches_exec(box, own)))
         ret->by[BH_LIMIT_MEMORY] = BH_BY_WATCHDOG;
 }
 

@@ -54,7 +54,7 @@ const char *bh_ns_limits_why_not(const struct ns *ns)
     return (bh_ns_limits_enforceable(ns) & all) == all ? NULL : ns->cgroup.found;
 }
 
-void bh_ns_limits_enforced(const struct bh_box *box, struct bh_enforced *ret)
+void bh_ns_limits_enforced(const struct bh_box *box, const struct bh_limits *own, struct bh_enforced *ret)
 {
     const struct ns *ns = box->ns;
     unsigned char by = ns->cgroup.kind == BH_CGROUP_V2 ? BH_BY_CGROUP2 : BH_BY_CGROUP1;
@@ -65,7 +65,8 @@ void bh_ns_limits_enforced(const struct bh_box *box, struct bh_enforced *ret)
     }
     if (!by_group(ns, BH_CGROUP_PIDS) && ns->box_flags & BH_BOX_NPROC)
         ret->by[BH_LIMIT_PIDS] = BH_BY_RLIMIT;
-    if (!by_group(ns, BH_CGROUP_CPU) && box->limits.asked & 1u << BH_LIMIT_CPUS)
+    uint32_t asked = box->limits.asked | (own && box->shared ? own->asked : 0);
+    if (!by_group(ns, BH_CGROUP_CPU) && asked & 1u << BH_LIMIT_CPUS)
         ret->by[BH_LIMIT_CPUS] = BH_BY_AFFINITY;
 }
 

@@ -119,6 +119,8 @@ struct bh_exec {
     bool grouped;                   /* it has a control group of its own */
     struct bh_cgroup_events before; /* of the box, when it began */
     bool disk_full, oom;            /* the watch stopped it */
+    int64_t memory;                 /* its own limit, where nothing but the watch holds it; 0: none */
+    struct bh_disk_scale *scale;    /* which begins when it has started */
     char note[240];
     bh_exec_done_fn fn;
     void *arg;
@@ -153,9 +155,11 @@ int bh_ns_disk_prepare(struct bh_box *box, const struct bh_box_spec *spec, struc
 void bh_ns_disk_start(struct bh_box *box); /* it is alive */
 void bh_ns_disk_stop(struct bh_box *box);
 void bh_ns_disk_release(struct bh_box *box); /* its folder is let go of */
-void bh_ns_disk_exec(struct bh_box *box, struct bh_msg_limits *limits);
+/* Of both, what the exec is to be told is changed. */
+void bh_ns_disk_exec(struct bh_exec *exec, const struct bh_exec_spec *spec, struct bh_msg_exec *msg);
+bool bh_ns_disk_started(struct bh_exec *exec, int pid); /* its PID 1 in the box; false: nobody has asked */
 void bh_ns_disk_ended(struct bh_exec *exec, struct bh_exec_result *result);
-void bh_ns_disk_enforced(const struct bh_box *box, struct bh_enforced *ret);
+void bh_ns_disk_enforced(const struct bh_box *box, const struct bh_limits *own, struct bh_enforced *ret);
 int64_t bh_ns_disk_bytes(const struct bh_box *box);
 
 /* ns_limits.c */
@@ -163,7 +167,7 @@ int64_t bh_ns_disk_bytes(const struct bh_box *box);
 void bh_ns_limits_read(struct ns *ns, const struct bh_msg_hello *hello, const int *fds, size_t nfds);
 uint32_t bh_ns_limits_enforceable(const struct ns *ns); /* of MEMORY, CPUS, PIDS, NOFILE */
 const char *bh_ns_limits_why_not(const struct ns *ns);
-void bh_ns_limits_enforced(const struct bh_box *box, struct bh_enforced *ret);
+void bh_ns_limits_enforced(const struct bh_box *box, const struct bh_limits *own, struct bh_enforced *ret);
 /* The limits of a box to be made: what was asked for, checked, and what is usual. */
 int bh_ns_limits_fill(const struct ns *ns, const struct bh_box_spec *spec, struct bh_limits *ret,
                       struct bh_err **err) BH_MUST_CHECK;

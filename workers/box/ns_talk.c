@@ -50,6 +50,15 @@ static bool on_ended(struct bh_box *box, const struct bh_msg_report *r)
     return false;
 }
 
+static bool on_started(struct bh_box *box, const struct bh_msg_report *r)
+{
+    BH_LIST_FOREACH (it, tmp, &box->execs) {
+        if (EXEC(it)->id == r->id)
+            return bh_ns_disk_started(EXEC(it), r->status);
+    }
+    return false;
+}
+
 static void finish_ask(struct ns_ask *ask, int error, int fd, const char *what)
 {
     struct ns_ask gone = *ask;
@@ -111,6 +120,8 @@ static bool on_report(struct bh_box *box, const struct bh_msg_report *r, int *fd
         return making;
     case BH_MSG_ENDED:
         return on_ended(box, r);
+    case BH_MSG_STARTED:
+        return on_started(box, r);
     default:
         return on_answer(box, r, *fd) ? (*fd = -1, true) : false;
     }
@@ -218,7 +229,8 @@ static void pack_optional(struct bh_buf *out, const char *s, uint32_t flag, uint
     *flags |= flag;
 }
 
-static void pack_exec(struct bh_box *box, struct bh_buf *out, const struct bh_exec_spec *spec, struct bh_msg_exec *msg)
+static void pack_exec(struct bh_exec *exec, struct bh_buf *out, const struct bh_exec_spec *spec,
+                      struct bh_msg_exec *msg)
 {
     msg->flags = (spec->root ? BH_EXEC_ROOT : 0) | (spec->give_to_agent ? BH_EXEC_GIVE : 0);
     msg->argc = pack_list(out, spec->argv);
@@ -236,7 +248,7 @@ static void pack_exec(struct bh_box *box, struct bh_buf *out, const struct bh_ex
     }
     msg->n_copies = (uint32_t)spec->n_copies;
     msg->limits = bh_msg_limits_of(&spec->limits);
-    bh_ns_disk_exec(box, &msg->limits);
+    bh_ns_disk_exec(exec, spec, msg);
 }
 
 static int in_memfd(const struct bh_buf *strings)
@@ -302,7 +314,7 @@ static int fill_send(struct bh_exec *exec, const struct bh_exec_spec *spec, stru
     if (why)
         return why;
     exec->refused_step = "exec";
-    pack_exec(box, &s->strings, spec, &msg);
+    pack_exec(exec, &s->strings, spec, &msg);
     if (s->strings.len > BH_PROTO_EXEC_MAX)
         return E2BIG;
     why = collect_fds(exec, spec, s, &msg);

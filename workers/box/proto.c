@@ -66,6 +66,8 @@ bool bh_report_valid(const struct bh_msg_report *r, size_t len, size_t nfds)
         return false;
     if (r->kind == BH_MSG_ENDED)
         return nfds == 0 && end_valid(r);
+    if (r->kind == BH_MSG_STARTED)
+        return nfds == 0 && r->status > 1;
     if (r->status < 0 || r->status > 4095)
         return false;
     switch (r->kind) {

@@ -44,6 +44,8 @@ enum bh_msg_kind {
     /* worker to launcher; the answer comes over a socket of its own */
     BH_MSG_UNPACK,
     BH_MSG_UNPACKED,
+    /* box to worker */
+    BH_MSG_STARTED,
 };
 
 /* How ids are mapped into boxes. */
@@ -208,6 +210,7 @@ struct bh_msg_exec {
 #define BH_EXEC_HAS_PROMPT 8u
 #define BH_EXEC_HAS_PARAMS 16u
 #define BH_EXEC_HAS_NEEDS 32u
+#define BH_EXEC_TELL_PID 64u /* in a shared box: STARTED is to be said of it */
 
 /* KILL (signal), BARRIER, OPEN (strings: root, path). */
 struct bh_msg_ask {
@@ -221,7 +224,8 @@ struct bh_msg_ask {
 struct bh_msg_report {
     uint32_t kind;
     uint32_t end;   /* ENDED: enum bh_exec_end, never BOX_LOST */
-    int32_t status; /* ENDED: exit code, signal or errno; else an errno, 0 where it went well */
+    int32_t status; /* ENDED: exit code, signal or errno; STARTED: the exec's PID 1, as init numbers it; else an errno,
+                       0 where it went well */
     uint64_t id;
     int64_t cpu_ms, max_rss_bytes;
     char step[BH_STEP_MAX];

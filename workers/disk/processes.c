@@ -122,6 +122,40 @@ void bh_disk_processes_find(int init, struct bh_disk_processes *ret)
         add_children_of(ret, ret->items[i].pid);
 }
 
+/* "NSpid:\t4711\t12\t1\n": the last but one is its number in the namespace above the one that it is PID 1 of. */
+static int64_t number_above(int pid)
+{
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    BH_CLEANUP_FD int dirfd = open_process(pid);
+    int64_t number = -1, last = -1, before = -1;
+    char *rest = NULL;
+    char *at = dirfd >= 0 && read_text(dirfd, "status", &text) == 0 ? strstr(text.data, "\nNSpid:") : NULL;
+    if (!at)
+        return -1;
+    at += strlen("\nNSpid:");
+    at[strcspn(at, "\n")] = '\0';
+    for (const char *word = strtok_r(at, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+        if (bh_parse_int(word, &number) != 0)
+            return -1;
+        before = last;
+        last = number;
+    }
+    return last == 1 ? before : -1;
+}
+
+int bh_disk_process_of_exec(int init, int inside)
+{
+    struct bh_disk_processes children = {0};
+    int found = 0;
+    add_children_of(&children, init);
+    for (size_t i = 0; i < children.len && found == 0; i++) {
+        if (number_above(children.items[i].pid) == inside)
+            found = children.items[i].pid;
+    }
+    bh_disk_processes_fini(&children);
+    return found;
+}
+
 void bh_disk_processes_fini(struct bh_disk_processes *p)
 {
     bh_free(p->items);

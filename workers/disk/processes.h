@@ -20,6 +20,11 @@ struct bh_disk_processes { /* zero-initialise */
 
 /* When it was started, -1: there is none. */
 int64_t bh_disk_process_started(int pid);
+/*
+ * The child of a box's init that init itself knows by the number `inside`, and that is PID 1 of a namespace below
+ * init's; 0: there is none.
+ */
+int bh_disk_process_of_exec(int init, int inside);
 /* All below the box's init (which is left out). */
 void bh_disk_processes_find(int init, struct bh_disk_processes *ret);
 void bh_disk_processes_fini(struct bh_disk_processes *p);

@@ -189,9 +189,11 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         if (BOX(it)->running == 0)
             continue;
         bh_disk_box_tick(BOX(it), &space);
-        if (BOX(it)->memory > 0 && w->ticks % WEIGH_EVERY == 0)
-            bh_disk_box_weigh(BOX(it));
+        if (w->ticks % WEIGH_EVERY == 0)
+            bh_disk_scale_weigh(BOX(it)->scale);
     }
+    if (w->ticks % WEIGH_EVERY == 0)
+        bh_disk_scales_weigh(w);
     set_pace(w, &space);
     if (w->running == 0) {
         (void)event_del(w->tick);
@@ -225,6 +227,7 @@ int bh_disk_watch_new(struct event_base *loop, const char *home, struct bh_disk_
     struct bh_disk_watch *w = bh_alloc(sizeof(*w));
     *w = (struct bh_disk_watch){.loop = loop, .path = bh_strdup(home)};
     bh_list_init(&w->boxes);
+    bh_list_init(&w->scales);
     w->home = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     w->tick = event_new(loop, -1, EV_PERSIST, on_tick, w);
     if (w->home < 0 || !w->tick) {
@@ -240,6 +243,6 @@ void bh_disk_watch_free(struct bh_disk_watch *w)
 {
     if (!w)
         return;
-    BH_ASSERT(bh_list_empty(&w->boxes));
+    BH_ASSERT(bh_list_empty(&w->boxes) && bh_list_empty(&w->scales));
     free_parts(w);
 }

@@ -63,3 +63,13 @@ void bh_disk_box_begin(struct bh_disk_box *b);
 const char *bh_disk_box_end(struct bh_disk_box *b);
 /* What it was last seen to hold; -1: nobody has looked. */
 int64_t bh_disk_box_bytes(const struct bh_disk_box *b);
+
+/*
+ * The memory of one exec of a shared box, which nothing else holds. `inside`: the number of its PID 1 in the box, as
+ * the box's init has said; whatever that is, none but processes below that init are ever looked at. `over` is called
+ * each time that its largest process was killed. It is weighed while something runs in a box.
+ */
+struct bh_disk_scale;
+struct bh_disk_scale *bh_disk_scale_new(struct bh_disk_watch *w, int init, int inside, int64_t limit,
+                                        void (*over)(void *arg, const char *note), void *arg);
+void bh_disk_scale_free(struct bh_disk_scale *s); /* NULL is fine */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One box under watch.
+ * What one box under watch writes.
  *
  *   looked at --over--> paused --counted again--> stopped
  *                          +------not over------> goes on
@@ -217,55 +217,6 @@ void bh_disk_box_tick(struct bh_disk_box *b, const struct bh_disk_space *space)
         bh_disk_box_walk(b);
 }
 
-/* --- memory --- */
-
-struct weighing {
-    int init;
-    int64_t init_started, limit, sum;
-    bool killed;
-};
-
-static void run_weighing(void *data)
-{
-    struct weighing *w = data;
-    struct bh_disk_processes p = {0};
-    size_t largest = 0;
-    bh_disk_processes_find(w->init, &p);
-    w->sum = bh_disk_processes_memory(&p, w->limit, &largest);
-    /* Of a box that has died meanwhile the number may be anybody's. */
-    bool is_box = bh_disk_process_started(w->init) == w->init_started;
-    if (is_box && w->sum > w->limit && largest < p.len) {
-        bh_disk_process_kill(&p.items[largest]);
-        w->killed = true;
-    }
-    bh_disk_processes_fini(&p);
-}
-
-static void weighing_done(void *owner, void *data)
-{
-    struct bh_disk_box *b = owner;
-    const struct weighing *w = data;
-    char held[BH_UNIT_TEXT], limit[BH_UNIT_TEXT], note[200];
-    b->weighing = NULL;
-    if (!w->killed)
-        return;
-    (void)snprintf(note, sizeof(note), "the processes of the box held %s of memory, and its limit is %s",
-                   bh_format_size(w->sum, held), bh_format_size(w->limit, limit));
-    b->events->out_of_memory(b->arg, note);
-}
-
-static const struct bh_job_ops weighing_ops = {run_weighing, weighing_done, bh_free};
-
-void bh_disk_box_weigh(struct bh_disk_box *b)
-{
-    struct bh_helper *helper = bh_disk_watch_helper(b->watch, &b->watch->weigher);
-    if (!helper || b->weighing)
-        return;
-    struct weighing *w = bh_alloc(sizeof(*w));
-    *w = (struct weighing){.init = b->init, .init_started = b->init_started, .limit = b->memory};
-    b->weighing = bh_helper_submit(helper, &weighing_ops, b, w);
-}
-
 /* --- life --- */
 
 struct bh_disk_box *bh_disk_box_new(struct bh_disk_watch *w, const struct bh_disk_box_spec *spec,
@@ -278,7 +229,6 @@ struct bh_disk_box *bh_disk_box_new(struct bh_disk_watch *w, const struct bh_dis
         .folder = bh_strdup(spec->folder),
         .by = spec->by,
         .limits = spec->limits,
-        .memory = spec->memory,
         .init = spec->init,
         .memory_fd = spec->memory_fd,
         .project = spec->project,
@@ -287,8 +237,8 @@ struct bh_disk_box *bh_disk_box_new(struct bh_disk_watch *w, const struct bh_dis
     };
     bh_list_init(&b->link);
     bh_list_append(&w->boxes, &b->link);
-    if (b->memory > 0)
-        b->init_started = bh_disk_process_started(b->init);
+    if (spec->memory > 0)
+        b->scale = bh_disk_scale_make(w, b->init, 0, spec->memory, events->out_of_memory, arg);
     bh_disk_space_read(w, &space);
     bh_disk_pace_begin(&b->pace, &space, bh_mono_now());
     if (ask_kernel(b)) {
@@ -306,7 +256,7 @@ void bh_disk_box_free(struct bh_disk_box *b)
     if (b->given_up)
         atomic_store(b->given_up, true);
     bh_job_forget(b->walk);
-    bh_job_forget(b->weighing);
+    bh_disk_scale_free(b->scale);
     b->watch->running -= b->running;
     bh_list_remove(&b->link);
     bh_close(b->memory_fd);

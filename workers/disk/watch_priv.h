@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watch, inside. watch.c: the tick, and the host's reserve; watch_box.c: one box, its walks and its memory.
+ * The watch, inside. watch.c: the tick, and the host's reserve; watch_box.c: one box and its walks; scale.c: the memory
+ * of a box or of an exec.
  */
 #pragma once
 
@@ -27,7 +28,7 @@ struct bh_disk_watch {
     bool knows_host;
     struct bh_disk_host host;
     struct bh_helper *walker, *weigher; /* made when they are needed */
-    struct bh_list boxes;
+    struct bh_list boxes, scales;       /* scales: of execs */
     size_t running;
     enum reserve_state reserve;
     struct bh_disk_space mark; /* JUDGED: how it stood then */
@@ -40,9 +41,8 @@ struct bh_disk_box {
     char *folder;
     enum bh_enforcer by;
     struct bh_disk_limits limits;
-    int64_t memory;
     int init, memory_fd;
-    int64_t init_started; /* where memory is watched */
+    struct bh_disk_scale *scale; /* NULL: its memory is not watched */
     uint32_t project;
     const struct bh_disk_events *events;
     void *arg;
@@ -56,7 +56,7 @@ struct bh_disk_box {
     bool unjudged;             /* the host waits for its count */
     struct bh_disk_usage base; /* QUOTA, TMPFS: what the empty box held */
     struct bh_disk_pace pace;
-    struct bh_job *walk, *weighing;
+    struct bh_job *walk;
     atomic_bool *given_up; /* of the walk that runs */
 };
 
@@ -69,7 +69,13 @@ struct bh_helper *bh_disk_watch_helper(struct bh_disk_watch *w, struct bh_helper
 
 /* watch_box.c */
 void bh_disk_box_tick(struct bh_disk_box *b, const struct bh_disk_space *space);
-void bh_disk_box_weigh(struct bh_disk_box *b);
 void bh_disk_box_walk(struct bh_disk_box *b);
 /* Kills what runs in it, for this reason. */
 void bh_disk_box_stop(struct bh_disk_box *b, const char *note);
+
+/* scale.c */
+/* `inside` 0: of everything below init. In no list. */
+struct bh_disk_scale *bh_disk_scale_make(struct bh_disk_watch *w, int init, int inside, int64_t limit,
+                                         void (*over)(void *arg, const char *note), void *arg);
+void bh_disk_scale_weigh(struct bh_disk_scale *s); /* NULL is fine */
+void bh_disk_scales_weigh(struct bh_disk_watch *w);

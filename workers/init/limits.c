@@ -100,7 +100,9 @@ static int limit_processes(rlim_t n, struct bh_fail *fail)
 int bh_limits_before_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail)
 {
     offer_to_the_oom_killer(in->setup);
-    if (bh_limits_narrow_cpus(&plan->limits, in->number, fail) < 0)
+    /* Agents of one box are not to crowd on the same ones. */
+    uint32_t number = in->shared ? (uint32_t)plan->id : in->number;
+    if (bh_limits_narrow_cpus(&plan->limits, number, fail) < 0)
         return -1;
     /* With one id: what the user namespace of the box will hold, of which each exec makes a deeper one. */
     if (in->flags & BH_BOX_NPROC && in->setup->mode == BH_IDS_SINGLE && in->limits.pids > 0)

@@ -251,6 +251,8 @@ static int start(struct bh_init *in, const struct bh_exec_plan *plan)
     run->narrow = BH_TAKE_FD(in->narrow);
     bh_list_init(&run->link);
     bh_list_append(&in->execs, &run->link);
+    if (in->shared && plan->flags & BH_EXEC_TELL_PID)
+        answer(in, BH_MSG_STARTED, plan->id, pid);
     return 0;
 }
 

@@ -35,7 +35,7 @@ static struct kit_how in_memory(int64_t disk, int64_t inodes)
 
 static unsigned held_by(const struct kit_box *b, enum bh_limit limit)
 {
-    return kit.boxes->ops->enforced(b->box).by[limit];
+    return kit.boxes->ops->enforced(b->box, NULL).by[limit];
 }
 
 static int64_t bytes_of(const struct kit_box *b)

@@ -237,7 +237,7 @@ static void the_box_sees_its_own_size(void **state)
     how.limits.of[BH_LIMIT_CPUS] = 1000;
     how.limits.asked |= BIT(CPUS);
     T_INT(kit_create(&kit, &b, &how), 0);
-    struct bh_enforced by = kit.boxes->ops->enforced(b.box);
+    struct bh_enforced by = kit.boxes->ops->enforced(b.box, NULL);
     if (!can(BIT(MEMORY))) {
         T_INT(by.by[BH_LIMIT_MEMORY], BH_BY_WATCHDOG);
         T_INT(by.by[BH_LIMIT_CPUS], BH_BY_AFFINITY);
@@ -272,6 +272,35 @@ static void each_agent_of_a_shared_box_sees_its_memory(void **state)
     T_INT(kit_destroy(&b, false), 0);
 }
 
+/* Where no group holds it: the agent who took too much is stopped, its neighbours are not. */
+static void each_agent_of_a_shared_box_is_watched(void **state)
+{
+    static const char eat[] = "sh -c 'x=$(head -c 60M /dev/zero | tr \"\\0\" x); exec sleep 1000'; echo $?";
+    struct kit_box b;
+    struct kit_exec hog = {.spec.limits = asked(BH_LIMIT_MEMORY, 32 * MIB)};
+    struct kit_exec large = {.spec.limits = asked(BH_LIMIT_MEMORY, 512 * MIB)}, none = {0};
+    struct kit_how how = {.shared = true, .best_effort = true};
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    struct bh_enforced by = kit.boxes->ops->enforced(b.box, &hog.spec.limits);
+    if (!can(BIT(MEMORY))) {
+        T_INT(by.by[BH_LIMIT_MEMORY], BH_BY_WATCHDOG);
+        T_INT(kit.boxes->ops->enforced(b.box, NULL).by[BH_LIMIT_MEMORY], BH_BY_NOTHING);
+    }
+    kit_sh_with(&b, &hog, eat);
+    T_TRUE(hog.result.oom);
+    if (!can(BIT(MEMORY)))
+        assert_non_null(strstr(hog.result.note, "the processes of the agent held"));
+    expect(&hog, 0, "137\n");
+    kit_sh_with(&b, &large, "x=$(head -c 60M /dev/zero | tr '\\0' x); sleep 1; echo ${#x}");
+    assert_false(large.result.oom);
+    expect(&large, 0, "62914560\n");
+    kit_sh_with(&b, &none, "echo unharmed");
+    assert_false(none.result.oom);
+    expect(&none, 0, "unharmed\n");
+    T_INT(kit_destroy(&b, false), 0);
+}
+
 static void a_plain_box_sees_the_host(void **state)
 {
     struct kit_box b;
@@ -284,7 +313,7 @@ static void a_plain_box_sees_the_host(void **state)
            "while read -r l; do case $l in *[!0-9]:/) ;; 0::/) ;; *:/) ;; *) echo $l ;; esac; done < "
            "/proc/self/cgroup");
     expect(&e, 0, ""); /* its groups are the root of what it sees */
-    struct bh_enforced by = kit.boxes->ops->enforced(b.box);
+    struct bh_enforced by = kit.boxes->ops->enforced(b.box, NULL);
     T_INT(by.by[BH_LIMIT_NOFILE], BH_BY_RLIMIT);
     if (has_groups())
         T_TRUE(by.by[BH_LIMIT_MEMORY] == BH_BY_CGROUP1 || by.by[BH_LIMIT_MEMORY] == BH_BY_CGROUP2 || !can(BIT(MEMORY)));
@@ -523,6 +552,7 @@ int main(void)
         cmocka_unit_test(half_a_processor_is_not_more),
         cmocka_unit_test(the_box_sees_its_own_size),
         cmocka_unit_test(each_agent_of_a_shared_box_sees_its_memory),
+        cmocka_unit_test(each_agent_of_a_shared_box_is_watched),
         cmocka_unit_test(a_plain_box_sees_the_host),
         cmocka_unit_test(open_files_are_what_was_asked),
         cmocka_unit_test(more_files_than_we_have_is_refused),

@@ -63,6 +63,7 @@ static void accepts_what_a_box_may_say(void **state)
         ended(BH_EXEC_NOT_STARTED, ENOENT),
         {.kind = BH_MSG_READY},
         {.kind = BH_MSG_FAILED, .status = EPERM},
+        {.kind = BH_MSG_STARTED, .status = 99999},
         {.kind = BH_MSG_QUIET},
         {.kind = BH_MSG_QUIET, .status = EBUSY},
         {.kind = BH_MSG_OPENED, .status = ELOOP},
@@ -89,7 +90,10 @@ static void refuses_what_it_may_not(void **state)
         {.kind = BH_MSG_FAILED},
         {.kind = BH_MSG_QUIET, .status = -5},
         {.kind = BH_MSG_OPENED, .status = 5000},
-        {.kind = BH_MSG_OPENED}, /* without its descriptor */
+        {.kind = BH_MSG_OPENED},  /* without its descriptor */
+        {.kind = BH_MSG_STARTED}, /* nobody's number */
+        {.kind = BH_MSG_STARTED, .status = 1},
+        {.kind = BH_MSG_STARTED, .status = -7},
         {.kind = BH_MSG_EXEC},
         {.kind = BH_MSG_CREATED},
         {.kind = 0},
