@@ -95,6 +95,16 @@ static int deeper_namespace(unsigned uid, unsigned gid, struct bh_fail *fail)
     return 0;
 }
 
+/*
+ * None but its own; who is root in a box of several ids has no capability to write what is the agent's, and can by the
+ * agent's group.
+ */
+static int take_groups(const struct bh_init *in, bool root)
+{
+    const gid_t group = in->agent_gid;
+    return in->setup->mode == BH_IDS_RANGE ? setgroups(root && group != 0 ? 1 : 0, &group) : 0;
+}
+
 static int take_ids(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail)
 {
     bool root = plan->flags & BH_EXEC_ROOT;
@@ -103,7 +113,7 @@ static int take_ids(const struct bh_init *in, const struct bh_exec_plan *plan, s
         return -1;
     if (prctl(PR_SET_SECUREBITS, SECUREBITS) < 0)
         return bh_fail(fail, errno, "set secure bits");
-    if (in->setup->mode == BH_IDS_RANGE && setgroups(0, NULL) < 0)
+    if (take_groups(in, root) < 0)
         return bh_fail(fail, errno, "drop groups");
     if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return bh_fail(fail, errno, "become the agent");

@@ -17,25 +17,25 @@
 #define DEPTH_MAX 400 /* a descriptor a level */
 
 /*
- * Only what is not the agent's yet: a change of owner copies a file of a lower layer up. The group stays root's, so
- * that a later setup can write there again.
+ * Only what is not the agent's yet: a change of owner copies a file of a lower layer up.
  */
-static int give(int dirfd, const char *name, const struct stat *st, uid_t owner)
+static int give(int dirfd, const char *name, const struct stat *st, struct bh_owner owner)
 {
-    if (st->st_uid == owner)
+    if (st->st_uid == owner.uid)
         return 0;
-    return fchownat(dirfd, name, owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW);
+    return fchownat(dirfd, name, owner.uid, owner.gid, AT_SYMLINK_NOFOLLOW);
 }
 
-static int open_to_root(int dir, const struct stat *st)
+/* A later setup, which is in the group of the agent, can write there again. */
+static int open_to_group(int dir, const struct stat *st, gid_t group)
 {
-    mode_t want = (st->st_mode & 07777) | S_ISGID | S_IRWXG;
-    return st->st_gid != 0 || (st->st_mode & 07777) == want ? 0 : fchmod(dir, want);
+    mode_t want = (st->st_mode & 07777) | S_IRWXG;
+    return st->st_gid != group || (st->st_mode & 07777) == want ? 0 : fchmod(dir, want);
 }
 
-static int give_tree(int dirfd, const char *name, uid_t owner, int depth);
+static int give_tree(int dirfd, const char *name, struct bh_owner owner, int depth);
 
-static int give_entry(int dirfd, const char *name, uid_t owner, int depth)
+static int give_entry(int dirfd, const char *name, struct bh_owner owner, int depth)
 {
     struct stat st;
     if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || give(dirfd, name, &st, owner) < 0)
@@ -43,7 +43,7 @@ static int give_entry(int dirfd, const char *name, uid_t owner, int depth)
     return S_ISDIR(st.st_mode) ? give_tree(dirfd, name, owner, depth + 1) : 0;
 }
 
-static int give_tree(int dirfd, const char *name, uid_t owner, int depth)
+static int give_tree(int dirfd, const char *name, struct bh_owner owner, int depth)
 {
     int fd = depth < DEPTH_MAX ? openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (fd < 0) {
@@ -51,7 +51,7 @@ static int give_tree(int dirfd, const char *name, uid_t owner, int depth)
         return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
     }
     struct stat st;
-    DIR *dir = fstat(fd, &st) == 0 && open_to_root(fd, &st) == 0 ? fdopendir(fd) : NULL;
+    DIR *dir = fstat(fd, &st) == 0 && open_to_group(fd, &st, owner.gid) == 0 ? fdopendir(fd) : NULL;
     if (!dir) {
         bh_close(fd);
         return -1;
@@ -71,7 +71,7 @@ static int give_tree(int dirfd, const char *name, uid_t owner, int depth)
     return rc == 0 && why == 0 ? 0 : -1;
 }
 
-int bh_give_to_agent(int box, uid_t owner, struct bh_fail *fail)
+int bh_give_to_agent(int box, struct bh_owner owner, struct bh_fail *fail)
 {
     BH_CLEANUP_FD int home = bh_open_beneath(box, "home", O_RDONLY | O_DIRECTORY, 0);
     if (give_entry(box, "workspace", owner, 0) < 0)

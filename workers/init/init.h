@@ -142,17 +142,22 @@ int bh_view_memory(const struct bh_msg_limits *limits, int dirfd, const char *pa
 int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd, struct bh_fail *fail);
 BH_NORETURN void bh_exec_fail(int note_fd, const struct bh_fail *fail);
 
-/* The id that the agent's files have, as init sees it. */
-static inline uid_t bh_agent_owner(const struct bh_init *in)
+struct bh_owner {
+    uid_t uid;
+    gid_t gid;
+};
+/* The ids that the agent's files have, as init sees them. */
+static inline struct bh_owner bh_agent_owner(const struct bh_init *in)
 {
-    return in->setup->mode == BH_IDS_RANGE ? in->agent_uid : 0;
+    bool range = in->setup->mode == BH_IDS_RANGE;
+    return (struct bh_owner){.uid = range ? in->agent_uid : 0, .gid = range ? in->agent_gid : 0};
 }
 
 /* --- files, all beneath a directory descriptor --- */
 
 struct bh_place {
     int workspace, deliver;
-    uid_t owner;
+    struct bh_owner owner;
 };
 /* As bh_place_copy, for what the document names: refuses the names under which each agent finds what is its own. */
 int bh_place_file(const struct bh_place *p, const char *from, const char *to, bool exec, struct bh_fail *fail);
@@ -166,7 +171,7 @@ int bh_place_private(const struct bh_place *p, const char *from, int dir, const 
 int bh_place_target(int workspace, const char *name, bool directory, struct bh_fail *fail);
 
 /* Gives the agent everything in /workspace and its home. In a process of its own: blocks. */
-int bh_give_to_agent(int box, uid_t owner, struct bh_fail *fail);
+int bh_give_to_agent(int box, struct bh_owner owner, struct bh_fail *fail);
 
 /* Opens an output: a descriptor, or -1 with errno. */
 int bh_output_open(int box, const char *root, const char *path);

@@ -33,7 +33,7 @@ static int open_dir(int dirfd, const char *name)
 }
 
 /* The directory `name` in dirfd, made where it is missing and where a symlink stands. */
-static int open_or_make_dir(int dirfd, const char *name, uid_t owner)
+static int open_or_make_dir(int dirfd, const char *name, struct bh_owner owner)
 {
     int fd = open_dir(dirfd, name);
     if (fd >= 0)
@@ -47,7 +47,7 @@ static int open_or_make_dir(int dirfd, const char *name, uid_t owner)
     if (mkdirat(dirfd, name, 0755) < 0 && errno != EEXIST)
         return -1;
     fd = open_dir(dirfd, name);
-    if (fd >= 0 && fchown(fd, owner, (gid_t)-1) < 0) { /* the group is that of the folder above */
+    if (fd >= 0 && fchown(fd, owner.uid, owner.gid) < 0) {
         bh_close(fd);
         return -1;
     }
@@ -103,7 +103,7 @@ static int fill(const struct bh_place *p, int from, int dirfd, const char *name,
     BH_CLEANUP_FD int to = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0)
         return -1;
-    if (send_all(to, from) == 0 && fchown(to, p->owner, p->owner) == 0 && fchmod(to, mode) == 0)
+    if (send_all(to, from) == 0 && fchown(to, p->owner.uid, p->owner.gid) == 0 && fchmod(to, mode) == 0)
         return 0;
     int why = errno;
     (void)unlinkat(dirfd, name, 0);

@@ -104,7 +104,7 @@ static pid_t start_giving(struct bh_init *in)
 static bool must_give(const struct bh_init *in, const struct run *run)
 {
     return run->flags & BH_EXEC_GIVE && run->report.end == BH_EXEC_EXITED && run->report.status == 0 &&
-           bh_agent_owner(in) != 0;
+           bh_agent_owner(in).uid != 0;
 }
 
 static void all_dead(struct bh_init *in, struct run *run)

@@ -18,7 +18,7 @@
 #include "base/val.h"
 #include "workers/rootfs/image_stack.h"
 
-#define FORMAT 1 /* raised when what this file makes changes */
+#define FORMAT 2 /* raised when what this file makes changes */
 #define ACCOUNTS_MAX (1 << 20)
 #define ID_LAST 65534 /* the highest that a box knows by that number in every mode */
 
@@ -26,12 +26,11 @@
 static const struct dir {
     const char *name;
     mode_t mode;
-    bool agent; /* owned by the agent, in the group of root */
+    bool agent; /* owned by the agent and its group */
 } dirs[] = {
-    {"dev", 0755, false},         {"etc", 0755, false},           {"home", 0755, false},
-    {"home/agent", 02775, true},  {"proc", 0555, false},          {"root", 0700, false},
-    {"sys", 0555, false},         {"tmp", 01777, false},          {"workspace", 02775, true},
-    {"workspace/in", 0755, true}, {"workspace/out", 02775, true},
+    {"dev", 0755, false},      {"etc", 0755, false},         {"home", 0755, false},         {"home/agent", 0775, true},
+    {"proc", 0555, false},     {"root", 0700, false},        {"sys", 0555, false},          {"tmp", 01777, false},
+    {"workspace", 0775, true}, {"workspace/in", 0755, true}, {"workspace/out", 0775, true},
 };
 
 static const struct text {
@@ -71,17 +70,35 @@ static int open_stack(const struct bh_bases *b, const struct bh_image *image, st
     return 0;
 }
 
-/* "" where the image has none that can be read. Ends with a newline else. */
-static void read_accounts(const struct stack *s, const char *path, struct bh_buf *out)
+/* What a lower layer says must not win because the upper one is closed to who has no privileges. */
+static int closed(const char *what, struct bh_err **err)
+{
+    int rc = bh_err_set(err, BH_E_INVALID, EACCES, "the modes in the image keep its own user from '/%s'", what);
+    bh_err_hint(err, "build the image with folders and files there that their owner may read");
+    return rc;
+}
+
+/* "" where the image has none, or no text. Ends with a newline else. */
+static int read_accounts(const struct stack *s, const char *path, struct bh_buf *out, struct bh_err **err)
 {
     int fd = -1;
-    if (bh_stack_find(s->roots, s->n, path, &fd) == BH_STACK_FILE && bh_read_all(fd, ACCOUNTS_MAX, out, NULL) != 0)
+    enum bh_stack_found found = bh_stack_find(s->roots, s->n, path, &fd);
+    if (found == BH_STACK_CLOSED)
+        return closed(path, err);
+    if (found == BH_STACK_FILE && bh_read_all(fd, ACCOUNTS_MAX, out, NULL) != 0)
         bh_buf_clear(out);
     bh_close(fd);
     if (strlen(out->data) != out->len)
         bh_buf_clear(out);
     if (out->len > 0 && out->data[out->len - 1] != '\n')
         bh_buf_addc(out, '\n');
+    return 0;
+}
+
+static int read_both(const struct stack *s, struct bh_buf *passwd, struct bh_buf *group, struct bh_err **err)
+{
+    int rc = read_accounts(s, "etc/passwd", passwd, err);
+    return rc == 0 ? read_accounts(s, "etc/group", group, err) : rc;
 }
 
 /* A line of passwd or group: name, and the numbers behind the second and third colon. */
@@ -183,10 +200,10 @@ int bh_top_user(const struct bh_bases *b, const struct bh_image *image, const ch
     int rc = open_stack(b, image, &s, err);
     if (rc != 0)
         return rc;
-    read_accounts(&s, "etc/passwd", &passwd);
-    read_accounts(&s, "etc/group", &group);
+    rc = read_both(&s, &passwd, &group, err);
     close_stack(&s);
-    rc = resolve(passwd.data, group.data, user, &uid, &gid, err);
+    if (rc == 0)
+        rc = resolve(passwd.data, group.data, user, &uid, &gid, err);
     if (rc == 0)
         rc = check_id(uid, user, err);
     if (rc == 0)
@@ -226,24 +243,25 @@ static void add_accounts(const struct bh_image *image, struct bh_buf *passwd, st
 struct top {
     const struct bh_box_owner *owner;
     uid_t agent;
+    gid_t agent_group;
     int root;
     struct bh_buf passwd, group;
     const char *workdir; /* clean, NULL: it need not be made */
     const struct stack *below;
 };
 
-static int own(const struct top *t, const char *name, uid_t id)
+static int own(const struct top *t, const char *name, bool agent)
 {
-    if (t->owner->mode != BH_IDS_RANGE)
-        return 0;
-    return fchownat(t->root, name, t->owner->first_id + id, t->owner->first_id, AT_SYMLINK_NOFOLLOW);
+    uid_t uid = t->owner->first_id + (agent ? t->agent : 0);
+    gid_t gid = t->owner->first_id + (agent ? t->agent_group : 0);
+    return t->owner->mode != BH_IDS_RANGE ? 0 : fchownat(t->root, name, uid, gid, AT_SYMLINK_NOFOLLOW);
 }
 
-static int make_dir(const struct top *t, const char *name, mode_t mode, uid_t id)
+static int make_dir(const struct top *t, const char *name, mode_t mode, bool agent)
 {
     if (mkdirat(t->root, name, 0700) < 0)
         return errno == EEXIST ? 0 : -1;
-    return own(t, name, id) < 0 ? -1 : fchmodat(t->root, name, mode, 0);
+    return own(t, name, agent) < 0 ? -1 : fchmodat(t->root, name, mode, 0);
 }
 
 static int make_text(const struct top *t, const char *name, const char *content)
@@ -251,7 +269,7 @@ static int make_text(const struct top *t, const char *name, const char *content)
     BH_CLEANUP_FD int fd = openat(t->root, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || bh_write_all(fd, content, strlen(content)) < 0 || fchmod(fd, 0644) < 0)
         return -1;
-    return own(t, name, 0);
+    return own(t, name, false);
 }
 
 /* A directory that the image has keeps its owner and mode under ours. */
@@ -259,8 +277,13 @@ static int make_as_below(const struct top *t, const char *name)
 {
     struct stat st;
     BH_CLEANUP_FD int below = -1;
-    if (bh_stack_find(t->below->roots, t->below->n, name, &below) != BH_STACK_DIR || fstat(below, &st) < 0)
-        return make_dir(t, name, 0755, t->agent);
+    enum bh_stack_found found = bh_stack_find(t->below->roots, t->below->n, name, &below);
+    if (found == BH_STACK_CLOSED) {
+        errno = EACCES;
+        return -1;
+    }
+    if (found != BH_STACK_DIR || fstat(below, &st) < 0)
+        return make_dir(t, name, 0755, true);
     if (mkdirat(t->root, name, 0700) < 0)
         return errno == EEXIST ? 0 : -1;
     if (t->owner->mode == BH_IDS_RANGE && fchownat(t->root, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
@@ -283,16 +306,14 @@ static int make_workdir(const struct top *t)
 static int fill(const struct top *t)
 {
     for (size_t i = 0; i < BH_ARRAY_LEN(dirs); i++) {
-        if (make_dir(t, dirs[i].name, dirs[i].mode, dirs[i].agent ? t->agent : 0) < 0)
+        if (make_dir(t, dirs[i].name, dirs[i].mode, dirs[i].agent) < 0)
             return -1;
     }
     for (size_t i = 0; i < BH_ARRAY_LEN(texts); i++) {
         if (make_text(t, texts[i].name, texts[i].content) < 0)
             return -1;
     }
-    if (make_text(t, "etc/passwd", t->passwd.data) < 0 || make_text(t, "etc/group", t->group.data) < 0)
-        return -1;
-    return make_workdir(t);
+    return make_text(t, "etc/passwd", t->passwd.data) < 0 ? -1 : make_text(t, "etc/group", t->group.data);
 }
 
 static struct bh_digest key_of(const struct bh_image *image, const struct top *t)
@@ -302,6 +323,7 @@ static struct bh_digest key_of(const struct bh_image *image, const struct top *t
     struct bh_val *layers = bh_val_set(v, "layers", bh_val_list());
     bh_val_set_int(v, "format", FORMAT);
     bh_val_set_int(v, "agent", t->agent);
+    bh_val_set_int(v, "agent_group", t->agent_group);
     for (size_t i = 0; i < image->n_layers; i++)
         bh_val_add(layers, bh_val_str(image->layers[i]));
     bh_val_set_str(v, "workdir", t->workdir);
@@ -312,22 +334,62 @@ static struct bh_digest key_of(const struct bh_image *image, const struct top *t
     return bh_digest_of(text.data, text.len);
 }
 
-/* Relative and clean, where the image has no such directory; one reached through a link of the image is its own. */
-static char *missing_workdir(const struct stack *s, const char *workdir)
+static bool is_below(const char *path, const char *name, bool itself)
+{
+    return bh_starts_with(path, name) && (path[strlen(name)] == '/' || (itself && !path[strlen(name)]));
+}
+
+/* NULL: it can be made. The same for everybody, whom the kernel would let or not. */
+static const char *workdir_problem(const char *path)
+{
+    if (is_below(path, "proc", false) || is_below(path, "sys", false))
+        return "the kernel says what is there, nothing can be made";
+    bool file = is_below(path, "etc/passwd", true) || is_below(path, "etc/group", true);
+    for (size_t i = 0; i < BH_ARRAY_LEN(texts); i++)
+        file = file || is_below(path, texts[i].name, true);
+    return file ? "it leads through a file" : NULL;
+}
+
+static int workdir_error(const char *path, int why, const char *problem, struct bh_err **err)
+{
+    int rc = bh_err_set(err, BH_E_INVALID, why, "the WorkingDir '/%s' of the image cannot be made%s%s", path,
+                        problem ? ": " : "", problem ? problem : "");
+    bh_err_hint(err, "build the image with a WorkingDir that is in it, or give the agents one with 'workdir'");
+    return rc;
+}
+
+/* What of an image's path the kernel refuses is the image's; all else is the host's. */
+static bool is_of_path(int why)
+{
+    return why == ENOTDIR || why == EACCES || why == ELOOP || why == ENAMETOOLONG;
+}
+
+/*
+ * Relative and clean, where the image has no such directory; NULL else: one reached through a link of the image is its
+ * own.
+ */
+static int find_workdir(const struct stack *s, const char *workdir, char **ret, struct bh_err **err)
 {
     BH_CLEANUP_BUF struct bh_buf path = BH_BUF_INIT;
     for (const char *at = workdir ? workdir : ""; *at;) {
         size_t n = strcspn(at, "/");
         if (n == 2 && memcmp(at, "..", 2) == 0)
-            return NULL;
+            return 0;
         if (n > 0 && !(n == 1 && *at == '.'))
             bh_buf_addf(&path, "%s%.*s", path.len ? "/" : "", (int)n, at);
         at += n;
         at += *at == '/';
     }
-    if (path.len == 0 || path.len > 3000 || bh_stack_find(s->roots, s->n, path.data, NULL) != BH_STACK_NONE)
-        return NULL;
-    return bh_buf_take(&path);
+    if (path.len == 0 || path.len > 3000)
+        return 0;
+    const char *problem = workdir_problem(path.data);
+    if (problem)
+        return workdir_error(path.data, 0, problem, err);
+    enum bh_stack_found found = bh_stack_find(s->roots, s->n, path.data, NULL);
+    if (found == BH_STACK_CLOSED)
+        return closed(path.data, err);
+    *ret = found == BH_STACK_NONE ? bh_buf_take(&path) : NULL;
+    return 0;
 }
 
 static int make(struct bh_bases *b, struct top *t, const char *name, struct bh_err **err)
@@ -336,6 +398,9 @@ static int make(struct bh_bases *b, struct top *t, const char *name, struct bh_e
     int rc = bh_bases_new_part(b, name, &part, &t->root, err);
     if (rc == 0 && fill(t) < 0)
         rc = bh_err_set(err, BH_E_IO, errno, "cannot make '%s/%s'", b->path, name);
+    else if (rc == 0 && make_workdir(t) < 0)
+        rc = is_of_path(errno) ? workdir_error(t->workdir, errno, NULL, err)
+                               : bh_err_set(err, BH_E_IO, errno, "cannot make '%s/%s'", b->path, name);
     bh_close(part);
     bh_close(t->root);
     return rc;
@@ -346,18 +411,20 @@ int bh_top_ensure(struct bh_bases *b, const struct bh_image *image, char **ret_n
     struct stack s;
     struct top t = {.owner = &b->host->owner, .root = -1, .passwd = BH_BUF_INIT, .group = BH_BUF_INIT};
     t.agent = image->uid ? (uid_t)image->uid : BH_AGENT_UID;
+    t.agent_group = image->uid ? (gid_t)image->gid : BH_AGENT_UID;
     int rc = open_stack(b, image, &s, err);
     if (rc != 0)
         return rc;
-    read_accounts(&s, "etc/passwd", &t.passwd);
-    read_accounts(&s, "etc/group", &t.group);
-    BH_CLEANUP_FREE char *workdir = missing_workdir(&s, image->workdir);
+    rc = read_both(&s, &t.passwd, &t.group, err);
+    BH_CLEANUP_FREE char *workdir = NULL;
+    if (rc == 0)
+        rc = find_workdir(&s, image->workdir, &workdir, err);
     t.workdir = workdir;
     t.below = &s;
     add_accounts(image, &t.passwd, &t.group);
     struct bh_digest key = key_of(image, &t);
     BH_CLEANUP_FREE char *name = bh_bases_name(b, "image", &key);
-    if (!bh_bases_has(b, name))
+    if (rc == 0 && !bh_bases_has(b, name))
         rc = make(b, &t, name, err);
     close_stack(&s);
     bh_buf_fini(&t.passwd);

@@ -17,7 +17,7 @@
 #include "workers/rootfs/base_stage.h"
 #include "workers/rootfs/skeleton_priv.h"
 
-#define FORMAT 1 /* raised when what this file makes changes */
+#define FORMAT 2 /* raised when what this file makes changes */
 
 static const char *const from_etc[] = {
 #define BH_X(name) name,
@@ -26,22 +26,20 @@ static const char *const from_etc[] = {
 };
 
 /*
- * Directories of the root, with the mode that they have on any Linux. Those of the agent belong to the group of root
- * and hand it on, so that a setup, which is root without a single capability, can write beside the agent.
+ * Directories of the root, with the mode that they have on any Linux. The group of the agent may write in the agent's:
+ * a setup, which is root without a single capability, is a member of it.
  */
 static const struct dir {
     const char *name;
     mode_t mode;
-    bool agent; /* owned by the agent */
+    bool agent; /* owned by the agent and its group */
 } dirs[] = {
-    {"dev", 0755, false},           {"etc", 0755, false},       {"home", 0755, false},
-    {"home/agent", 02775, true},    {"mnt", 0755, false},       {"proc", 0555, false},
-    {"root", 0700, false},          {"run", 0755, false},       {"run/lock", 01777, false},
-    {"srv", 0755, false},           {"sys", 0555, false},       {"tmp", 01777, false},
-    {"usr", 0755, false},           {"opt", 0755, false},       {"var", 0755, false},
-    {"var/cache", 0755, false},     {"var/lib", 0755, false},   {"var/log", 0755, false},
-    {"var/tmp", 01777, false},      {"workspace", 02775, true}, {"workspace/in", 0755, true},
-    {"workspace/out", 02775, true},
+    {"dev", 0755, false},         {"etc", 0755, false},          {"home", 0755, false},     {"home/agent", 0775, true},
+    {"mnt", 0755, false},         {"proc", 0555, false},         {"root", 0700, false},     {"run", 0755, false},
+    {"run/lock", 01777, false},   {"srv", 0755, false},          {"sys", 0555, false},      {"tmp", 01777, false},
+    {"usr", 0755, false},         {"opt", 0755, false},          {"var", 0755, false},      {"var/cache", 0755, false},
+    {"var/lib", 0755, false},     {"var/log", 0755, false},      {"var/tmp", 01777, false}, {"workspace", 0775, true},
+    {"workspace/in", 0755, true}, {"workspace/out", 0775, true},
 };
 
 /* On most hosts links into /usr; where they are directories the launcher mounts them. */
@@ -106,7 +104,7 @@ static int make_dirs(int to, const struct bh_copy_to *c)
         uid_t id = c->root + (dirs[i].agent ? c->agent_offset : 0);
         if (mkdirat(to, dirs[i].name, 0700) < 0)
             return -1;
-        if (c->chown && fchownat(to, dirs[i].name, id, c->root, AT_SYMLINK_NOFOLLOW) < 0)
+        if (c->chown && fchownat(to, dirs[i].name, id, id, AT_SYMLINK_NOFOLLOW) < 0)
             return -1;
         if (fchmodat(to, dirs[i].name, dirs[i].mode, 0) < 0)
             return -1;

@@ -71,7 +71,7 @@ static int set_up(void **state)
     r.box = open(r.dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     r.p.workspace = openat(r.box, "workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     r.p.deliver = openat(r.box, "deliver", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    r.p.owner = getuid();
+    r.p.owner = (struct bh_owner){getuid(), getgid()};
     *state = &r;
     return 0;
 }
@@ -251,16 +251,17 @@ static void gives_without_following(void **state)
     make_dir(r, "home/agent");
     link_to(r, "../outside", "workspace/link");
     write_text(r, "workspace/out/f", "");
-    T_INT(bh_give_to_agent(r->box, getuid(), &fail), 0); /* already ours: nothing to do, and nothing followed */
+    T_INT(bh_give_to_agent(r->box, (struct bh_owner){getuid(), getgid()}, &fail),
+          0); /* already ours: nothing to do, and nothing followed */
     if (getuid() != 0)
         return;
-    T_INT(bh_give_to_agent(r->box, 1000, &fail), 0);
+    T_INT(bh_give_to_agent(r->box, (struct bh_owner){1000, 1001}, &fail), 0);
     struct stat st;
     BH_CLEANUP_FREE char *secret = path_of(r, "outside/secret");
     BH_CLEANUP_FREE char *given = path_of(r, "workspace/out/f");
     BH_CLEANUP_FREE char *link = path_of(r, "workspace/link");
     T_TRUE(lstat(secret, &st) == 0 && st.st_uid == 0);
-    T_TRUE(lstat(given, &st) == 0 && st.st_uid == 1000 && st.st_gid == 0); /* the group stays root's */
+    T_TRUE(lstat(given, &st) == 0 && st.st_uid == 1000 && st.st_gid == 1001);
     T_TRUE(lstat(link, &st) == 0 && st.st_uid == 1000);
 }
 
