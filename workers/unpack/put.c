@@ -28,6 +28,7 @@
 #define PATH_BYTES 4000
 #define ID_MAX_INSIDE (BH_RANGE_COUNT - 1)
 #define ID_NOBODY 65534
+#define BLOCK 4096
 
 void bh_putter_init(struct bh_putter *p, int root, enum bh_unpack_kind kind, bool ids, int64_t max_entries,
                     int64_t max_bytes)
@@ -415,6 +416,33 @@ int bh_put_begin(struct bh_putter *p, const struct bh_put_entry *e, int *ret_fd)
     return path.len == 0 ? put_root(p, e) : put_at(p, e, path.data, ret_fd);
 }
 
+static bool all_zero(const char *data, size_t len)
+{
+    return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
+}
+
+/* Up to the next border of a block of the file. */
+static size_t block_at(int64_t offset, size_t len)
+{
+    size_t n = (size_t)(BLOCK - offset % BLOCK);
+    return n < len ? n : len;
+}
+
+/* How much from here on is alike: whole blocks of zeros, or none that is one. */
+static size_t alike(const char *at, int64_t offset, size_t len, bool *ret_hole)
+{
+    size_t n = block_at(offset, len);
+    *ret_hole = n == BLOCK && all_zero(at, n);
+    while (n < len) {
+        size_t next = block_at(offset + (int64_t)n, len - n);
+        if ((next == BLOCK && all_zero(at + n, next)) != *ret_hole)
+            break;
+        n += next;
+    }
+    return n;
+}
+
+/* Blocks of zeros stay holes, which the file is new enough to have everywhere; a hole at its end bh_put_end makes. */
 int bh_put_data(struct bh_putter *p, int fd, int64_t offset, const void *data, size_t len)
 {
     const char *at = data;
@@ -422,7 +450,9 @@ int bh_put_data(struct bh_putter *p, int fd, int64_t offset, const void *data, s
     if (p->bytes > p->max_bytes)
         return bh_put_bad(p, "there are more than %lld bytes", (long long)p->max_bytes);
     while (len > 0) {
-        ssize_t n = pwrite(fd, at, len, offset);
+        bool hole;
+        size_t part = alike(at, offset, len, &hole);
+        ssize_t n = hole ? (ssize_t)part : pwrite(fd, at, part, offset);
         if (n < 0 && errno != EINTR)
             return bh_put_host(p, "write a file");
         if (n > 0) {

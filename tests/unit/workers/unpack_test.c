@@ -351,6 +351,29 @@ static struct bh_digest key_of(const char *path)
     return key;
 }
 
+/* 1 MiB of zeros in pieces that meet no border, a little in the middle, and zeros to the end. */
+static void test_holes(void **state)
+{
+    struct rig *r = *state;
+    static char bytes[1 << 20], back[sizeof(bytes)];
+    const struct bh_put_entry e = {.path = "sparse", .type = BH_PUT_FILE, .mode = 0644, .size = sizeof(bytes)};
+    struct stat st;
+    int fd;
+    memcpy(bytes + 300001, "middle", 6);
+    T_INT(bh_put_begin(&r->p, &e, &fd), 0);
+    for (size_t at = 0, n = 100003; at < sizeof(bytes); at += n) {
+        n = sizeof(bytes) - at < n ? sizeof(bytes) - at : n;
+        T_INT(bh_put_data(&r->p, fd, (int64_t)at, bytes + at, n), 0);
+    }
+    T_INT(bh_put_end(&r->p, &e, fd), 0);
+    T_INT(fstatat(r->root, "sparse", &st, AT_SYMLINK_NOFOLLOW), 0);
+    T_INT(st.st_size, sizeof(bytes));
+    T_TRUE(st.st_blocks * 512 < 200000);
+    BH_CLEANUP_FD int in = openat(r->root, "sparse", O_RDONLY | O_CLOEXEC);
+    T_INT(pread(in, back, sizeof(back), 0), (ssize_t)sizeof(back));
+    T_TRUE(memcmp(back, bytes, sizeof(bytes)) == 0);
+}
+
 static void test_tree(void **state)
 {
     struct rig *r = *state;
@@ -402,9 +425,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        TEST(test_entries), TEST(test_replacing),   TEST(test_whiteouts),   TEST(test_refused),
-        TEST(test_budgets), TEST(test_first_fault), TEST(test_tar),         TEST(test_bad_tars),
-        TEST(test_files),   TEST(test_tree),        TEST(test_bad_streams),
+        TEST(test_entries), TEST(test_replacing),   TEST(test_whiteouts), TEST(test_refused),
+        TEST(test_budgets), TEST(test_first_fault), TEST(test_tar),       TEST(test_bad_tars),
+        TEST(test_files),   TEST(test_tree),        TEST(test_holes),     TEST(test_bad_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
