@@ -31,6 +31,11 @@ said() {
 half_made() { find "$1/bases" -mindepth 1 -maxdepth 1 -name '.bh-tmp-*' | wc -l; }
 parts() { find "$BULKHEAD_HOME/bases/images" -mindepth 1 -maxdepth 1 -name "$1" | wc -l; }
 
+# --- what will not run is not taken in ---
+printf 'version: 1\nname: only\nagents:\n  - {name: a, run: "true"}\n  - {name: b, topology: per-agent, base: "oci:not-there", run: "true"}\n' > only.yaml
+expect 0 'the base of an agent that is left out need not be there' bulkhead run -q only.yaml --only a
+expect 3 'that of one who runs must' bulkhead run -q only.yaml --only b
+
 # --- what a box finds ---
 image layout good
 pipeline good.yaml oci:good 'id -u; id -g; pwd
@@ -66,6 +71,19 @@ same 'which is that of its manifest' "$digest" "$(field '["manifests"][0]["diges
 
 if [ "$mode" = subids ]; then
   same 'a folder of a box is of the subordinate ids' "$(stat -c %u "$BULKHEAD_HOME"/bases/images/range1-*/root | sort -u | head -n 1)" 300000
+fi
+
+# --- whose the workspace is ---
+if [ "$range" = yes ]; then
+  pipeline owners.yaml oci:good 'touch /workspace/z /workspace/out/z /home/agent/z; stat -c "%u:%g %a" /workspace /workspace/out /home/agent /workspace/z /workspace/out/z /home/agent/z /workspace/made /workspace/dir | sort -u; echo again > /workspace/made && echo mine > /workspace/dir/new && echo wrote' 'setup: mkdir /workspace/dir; echo made > /workspace/made'
+  said 'an agent of the image' owners.yaml
+  same 'owns its folders and files, by user and group' "$said" $'1234:4321 644\n1234:4321 775\nwrote'
+  pipeline owners.yaml host 'touch z; stat -c "%u:%g %a" /workspace /workspace/out /home/agent z | sort -u'
+  said 'an agent of the host' owners.yaml
+  same 'does too' "$said" $'1000:1000 644\n1000:1000 775'
+  pipeline owners.yaml host 'echo x > /workspace/beside && echo wrote' 'user: root'
+  said 'user: root' owners.yaml
+  same 'can write beside the agent' "$said" wrote
 fi
 
 # --- users ---
@@ -116,6 +134,14 @@ for name in dev-null fifo replaced-link covered xattrs; do
   same "$name does no harm" "$said" /dev/null
 done
 
+# --- a layer that is known and whose file is cut ---
+rm -rf cut; cp -r good cut
+layer=$(python3 -c 'import json,sys; i=json.load(open("cut/index.json"))["manifests"][0]["digest"][7:]; print(json.load(open("cut/blobs/sha256/"+i))["layers"][0]["digest"][7:])')
+truncate -s -1 "cut/blobs/sha256/$layer"
+pipeline cut.yaml oci:cut true
+expect 3 'a known layer that is truncated' bulkhead run cut.yaml
+has 'is noticed by its size' "$errs" 'it is truncated'
+
 # --- what is shared ---
 before=$(parts '*')
 said 'the first image again' good.yaml
@@ -149,9 +175,23 @@ has 'it is' "$said" $'second\nsecond'
 mkdir -p "$work/elsewhere"; ln -s "$work/elsewhere" leads-out
 pipeline out.yaml dir:leads-out 'true'
 expect 3 'a link out of the folder' bulkhead run out.yaml
+lacks 'is not told as the kernel does' "$errs" 'cross-device'
 has 'is said to be one' "$errs" 'a link leads out of the folder of the pipeline'
 expect 3 'no such directory' bulkhead run <(pipeline /dev/stdout dir:nowhere true)
 has 'is named' "$errs" "cannot open the base 'dir:nowhere'"
+pipeline mixed.yaml oci:archive.tar true
+expect 3 'an archive as a layout' bulkhead run mixed.yaml
+has 'is shown the other word' "$errs" "'oci-archive:archive.tar'"
+pipeline mixed.yaml oci-archive:good true
+expect 3 'a layout as an archive' bulkhead run mixed.yaml
+has 'too' "$errs" "this is a folder: 'oci:good'"
+truncate -s 64M tree/data/hole
+pipeline hole.yaml dir:tree 'stat -c %s /data/hole' 'env: {PATH: /bin}'
+ln -sf busybox tree/bin/stat
+said 'a directory with a sparse file' hole.yaml
+same 'which has its size' "$said" 67108864
+check 'and takes no room' test "$(du -sk "$BULKHEAD_HOME/bases/images" | cut -f 1)" -lt 60000
+rm tree/data/hole
 
 # --- what lies beyond the folder is asked for ---
 mkdir -p sub; pipeline sub/p.yaml dir:../tree 'cat /data/file' 'env: {PATH: /bin}'

@@ -95,8 +95,10 @@ static int read_json(const struct import *im, const char *path, const struct bh_
     struct bh_digest digest = bh_digest_of(text.data, text.len);
     if (rc == 0 && blob && (int64_t)text.len != blob->size)
         rc = bh_err_set(err, BH_E_INVALID, 0, "it has %zu bytes and should have %lld", text.len, (long long)blob->size);
-    if (rc == 0 && blob && !bh_digest_equal(&digest, &blob->digest))
+    if (rc == 0 && blob && !bh_digest_equal(&digest, &blob->digest)) {
         rc = bh_err_set(err, BH_E_INVALID, 0, "its digest is another one");
+        bh_err_hint(err, "its bytes were changed after the image was made: fetch or build it again");
+    }
     if (rc == 0)
         rc = bh_json_parse(text.data, text.len, ret, err);
     if (rc == 0 && ret_digest)
@@ -221,25 +223,30 @@ static int make_layer(struct import *im, int fd, const char *name, const struct 
     return rc;
 }
 
+static int size_error(const struct import *im, const struct stat *st, int64_t size, const char *what,
+                      struct bh_err **err)
+{
+    int rc =
+        bh_err_set(err, BH_E_INVALID, 0, "%s of '%s' has %lld bytes and should have %lld: it is %s", what, im->shown,
+                   (long long)st->st_size, (long long)size, st->st_size < size ? "truncated" : "too long");
+    bh_err_hint(err, "fetch or build the image again");
+    return rc;
+}
+
 /* `path` in the layout; the file's digest must be `digest`, it is what the layer is called by. */
 static int take_layer(struct import *im, const char *path, const struct bh_digest *digest,
                       const struct bh_digest *diff_id, int64_t size, const char *what, struct bh_err **err)
 {
     struct stat st;
     BH_CLEANUP_FREE char *name = bh_bases_name(&im->bases, "", digest);
-    int rc = 0;
-    if (bh_bases_has(&im->bases, name)) {
+    BH_CLEANUP_FD int fd = open_file(im, path, &st, err);
+    if (fd < 0)
+        return fd;
+    int rc = size >= 0 && st.st_size != size ? size_error(im, &st, size, what, err) : 0;
+    if (rc == 0 && bh_bases_has(&im->bases, name))
         rc = check_present(im, name, diff_id, what, err);
-    } else {
-        BH_CLEANUP_FD int fd = open_file(im, path, &st, err);
-        if (fd < 0)
-            return fd;
-        if (size >= 0 && st.st_size != size)
-            return bh_err_set(err, BH_E_INVALID, 0, "%s of '%s' has %lld bytes and should have %lld: it is %s", what,
-                              im->shown, (long long)st.st_size, (long long)size,
-                              st.st_size < size ? "truncated" : "too long");
+    else if (rc == 0)
         rc = make_layer(im, fd, name, digest, diff_id, what, err);
-    }
     if (rc == 0)
         add_layer(&im->image, BH_TAKE(name));
     return rc;
@@ -465,6 +472,25 @@ static int import_dir(struct import *im, struct bh_err **err)
     return 0;
 }
 
+static int place_error(const struct import *im, int why, const char *folder, struct bh_err **err)
+{
+    int rc;
+    if (why == EXDEV) {
+        rc = bh_err_set(err, BH_E_UNDEFINED, 0, "the base '%s' is reached by a link out of the folder of the pipeline",
+                        im->bases.base);
+        bh_err_hint(err, "a link leads out of the folder of the pipeline: name the place itself");
+        return rc;
+    }
+    rc = bh_err_set(err, BH_E_UNDEFINED, why, "cannot open the base '%s'", im->bases.base);
+    if (why == ENOTDIR && im->ref.kind == BH_BASE_OCI)
+        bh_err_hint(err, "if this is a file, an image in a tar: 'oci-archive:%s'", im->shown);
+    else if (why == ENOTDIR)
+        bh_err_hint(err, "'dir:' names a folder; an image in a tar file is 'oci-archive:%s'", im->shown);
+    else
+        bh_err_hint(err, "relative paths begin in the folder of the pipeline, '%s'", folder);
+    return rc;
+}
+
 /* A path that by its text stays in the folder of the document must not leave it by a symlink either. */
 static int open_place(struct import *im, const char *folder, struct bh_err **err)
 {
@@ -476,16 +502,16 @@ static int open_place(struct import *im, const char *folder, struct bh_err **err
         im->at = openat(dir, im->shown, (int)flags | O_CLOEXEC);
     else
         im->at = open_inside(dir, im->shown, flags);
-    if (im->at < 0) {
-        int rc = bh_err_set(err, BH_E_UNDEFINED, errno, "cannot open the base '%s'", im->bases.base);
-        if (bh_err_errno(*err) == EXDEV)
-            bh_err_hint(err, "a link leads out of the folder of the pipeline: name the place itself");
-        else
-            bh_err_hint(err, "relative paths begin in the folder of the pipeline, '%s'", folder);
+    if (im->at < 0)
+        return place_error(im, errno, folder, err);
+    if (im->ref.kind == BH_BASE_ARCHIVE && (fstat(im->at, &st) < 0 || !S_ISREG(st.st_mode))) {
+        int rc = bh_err_set(err, BH_E_INVALID, 0, "the base '%s' is no regular file", im->bases.base);
+        bh_err_hint(err,
+                    S_ISDIR(st.st_mode) ? "this is a folder: 'oci:%s' for an OCI layout, 'dir:%s' for a root"
+                                        : "'oci-archive:%s' needs a tar file: '%s' is none",
+                    im->shown, im->shown);
         return rc;
     }
-    if (im->ref.kind == BH_BASE_ARCHIVE && (fstat(im->at, &st) < 0 || !S_ISREG(st.st_mode)))
-        return bh_err_set(err, BH_E_INVALID, 0, "the base '%s' is no regular file", im->bases.base);
     return 0;
 }
 

@@ -45,7 +45,16 @@ static int fail(struct walk *w, enum bh_code code, int error, const char *path, 
 {
     BH_CLEANUP_BUF struct bh_buf name = BH_BUF_INIT;
     bh_escape_terminal(&name, path, strlen(path));
-    return bh_err_set(w->err, code, error, "'%s' in '%s' %s", name.data, w->shown, what);
+    int rc = bh_err_set(w->err, code, error, "'%s' in '%s' %s", name.data, w->shown, what);
+    if (error == EACCES || error == EPERM)
+        bh_err_hint(w->err, "who runs bulkhead must be able to read all of it: chmod or chown it, or copy the folder");
+    else if (bh_starts_with(what, "is a device"))
+        bh_err_hint(w->err, "remove it: a box has devices of its own in /dev");
+    else if (bh_starts_with(what, "was changed"))
+        bh_err_hint(w->err, "let nothing write there while a run starts");
+    else if (code == BH_E_TOO_LARGE)
+        bh_err_hint(w->err, "name a smaller folder: all that is in it is copied once");
+    return rc;
 }
 
 static int send(struct walk *w, const void *data, size_t len)
