@@ -2,7 +2,6 @@
 /* bulkhead doctor: what this host can do, found out by doing it. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -12,11 +11,14 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/doctor.h"
+#include "policies/site.h"
 #include "workers/box/box.h"
 #include "workers/box/launcher_client.h"
 #include "workers/box/subids.h"
 #include "workers/cgroup/cgroup.h"
 #include "workers/disk/quota.h"
+
+#define BH_NOT_TRIED "not tried"
 
 void bh_report_add(struct bh_report *r, const struct bh_check *check)
 {
@@ -27,7 +29,9 @@ void bh_report_add(struct bh_report *r, const struct bh_check *check)
     bh_val_set_str(v, "found", check->found);
     bh_val_set_str(v, "effect", check->ok ? NULL : check->effect);
     bh_val_set_str(v, "remedy", check->ok || (check->remedy && !*check->remedy) ? NULL : check->remedy);
-    r->missing += !check->ok && check->required;
+    bool tried = !check->found || !bh_starts_with(check->found, BH_NOT_TRIED);
+    r->missing += !check->ok && check->required && tried;
+    r->not_tried += !tried;
 }
 
 static void add(struct bh_report *r, const char *name, bool ok, bool required, const char *found, const char *effect,
@@ -44,20 +48,63 @@ static void add_error(struct bh_report *r, const char *name, struct bh_err *err,
     bh_err_free(err);
 }
 
-static void check_home(struct bh_report *r, const struct bh_args *args, struct bh_home *home)
+/* Checks that need a launcher or a state directory, as they are called by who makes them. */
+static const struct untried {
+    const char *name;
+    bool required;
+} of_boxes[] =
+    {
+        {"user namespace", true},   {"mount namespace", true},
+        {"pid namespace", true},    {"network namespace", true},
+        {"ipc namespace", true},    {"uts namespace", true},
+        {"cgroup namespace", true}, {"process calls", true},
+        {"mount calls", true},      {"overlay in a user namespace", true},
+        {"fresh /proc", true},      {"change of root", true},
+        {"capabilities", true},     {"seccomp filter", true},
+        {"Landlock", false},        {"set-up of boxes", true},
+        {"range of ids", false},    {"ids of inputs", false},
+        {"control groups", false},
+},
+  of_home[] = {{"project quota", false}, {"store", true}};
+
+static void not_tried(struct bh_report *r, const char *name, bool required, const char *needs)
 {
-    struct bh_err *err = NULL;
-    if (bh_home_open(bh_args_get(args, "home"), true, home, &err) != 0) {
-        add_error(r, "state directory", err, "no run can be recorded");
-        return;
+    BH_CLEANUP_FREE char *found = bh_asprintf(BH_NOT_TRIED ": needs what is missing above (%s)", needs);
+    add(r, name, false, required, found, NULL, NULL);
+}
+
+static void boxes_not_tried(struct bh_report *r, const char *needs)
+{
+    for (size_t i = 0; i < BH_ARRAY_LEN(of_boxes); i++)
+        not_tried(r, of_boxes[i].name, of_boxes[i].required, needs);
+}
+
+static void home_not_tried(struct bh_report *r)
+{
+    not_tried(r, "file system of the state directory", false, "state directory");
+    boxes_not_tried(r, "state directory");
+    for (size_t i = 0; i < BH_ARRAY_LEN(of_home); i++)
+        not_tried(r, of_home[i].name, of_home[i].required, "state directory");
+}
+
+/* What every run reads first; a bad one refuses them all. */
+static void check_site(struct bh_report *r)
+{
+    struct bh_site site = {0};
+    struct bh_errlist errors = {0};
+    if (bh_site_load(&site, &errors) == 0) {
+        BH_CLEANUP_FREE char *found =
+            site.file ? bh_asprintf("%s%s", site.file, site.best_effort ? ", limits: best-effort" : "")
+                      : bh_strdup("none");
+        add(r, "site policy", true, true, found, NULL, NULL);
+    } else {
+        const struct bh_err *first = errors.items[0];
+        const char *hint = bh_err_get_hint(first);
+        add(r, "site policy", false, true, bh_err_message(first), "every run is refused",
+            hint ? hint : "mend the file, or name another with $BULKHEAD_SITE");
     }
-    struct statvfs fs;
-    char size[BH_UNIT_TEXT];
-    bool known = statvfs(home->path, &fs) == 0;
-    int64_t left = known ? (int64_t)fs.f_bavail * (int64_t)fs.f_frsize : 0;
-    BH_CLEANUP_FREE char *found = bh_asprintf("%s, %s free", home->path, bh_format_size(left, size));
-    add(r, "state directory", known && left > INT64_C(1) << 28, false, found, "runs stop when the disk is full",
-        "free space, or choose another folder with --home");
+    bh_site_fini(&site);
+    bh_errlist_fini(&errors);
 }
 
 static void check_store(struct bh_report *r, const struct bh_home *home)
@@ -104,8 +151,10 @@ static void check_boxes(struct bh_report *r, const struct bh_home *home)
     int rc = bh_launcher_start(home->path, -1, &sock, &pid, &err);
     if (rc == 0)
         rc = bh_boxes_probe(sock, &probes, &n, &err);
-    if (rc != 0)
+    if (rc != 0) {
         add_error(r, "boxes", err, "nothing can be isolated, so nothing runs");
+        boxes_not_tried(r, "boxes");
+    }
     for (size_t i = 0; i < n; i++)
         add(r, probes[i].name, probes[i].ok, probes[i].required, probes[i].found, probes[i].effect, probes[i].remedy);
     if (rc == 0)
@@ -161,27 +210,37 @@ static void print_text(const struct bh_report *r)
     }
     if (r->missing == 0)
         printf("this host can run pipelines\n");
+    else
+        printf("this host cannot run pipelines: %zu required %s missing", r->missing,
+               r->missing == 1 ? "thing is" : "things are");
+    if (r->missing > 0 && r->not_tried > 0)
+        printf(" (and %zu not tried for want of %s)", r->not_tried, r->missing == 1 ? "it" : "them");
+    if (r->missing > 0)
+        putchar('\n');
 }
 
 static int doctor(const struct bh_args *args)
 {
     BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
     struct bh_report r = {.checks = bh_val_set(v, "checks", bh_val_list())};
-    struct bh_home home = {.dirfd = -1};
+    struct bh_doctor_home at;
     (void)bh_subids_enter(); /* as run does */
     check_user(&r);
     bh_doctor_kernel(&r);
     bh_doctor_process(&r);
-    check_home(&r, args, &home);
-    if (home.path) {
-        bh_doctor_file_system(&r, &home);
-        check_boxes(&r, &home); /* before the store: the launcher comes before any database */
-        check_quota(&r, &home);
-        check_store(&r, &home);
+    check_site(&r);
+    bh_doctor_home_open(&r, bh_args_get(args, "home"), &at);
+    if (at.home.path) {
+        bh_doctor_file_system(&r, &at.home);
+        check_boxes(&r, &at.home); /* before the store: the launcher comes before any database */
+        check_quota(&r, &at.home);
+        check_store(&r, &at.home);
+    } else {
+        home_not_tried(&r);
     }
     bh_doctor_ids(&r);
     bh_doctor_python(&r);
-    bh_home_close(&home);
+    bh_doctor_home_close(&at);
     bh_val_set_bool(v, "ok", r.missing == 0);
     if (bh_args_json(args))
         bh_cli_print_json(v);

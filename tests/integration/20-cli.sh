@@ -198,6 +198,25 @@ expect 0 'doctor' bulkhead doctor
 has 'finds the user namespace' "$out" 'user namespace'
 expect 0 'doctor as JSON' bulkhead doctor -o json
 same 'all well' "$(json '["ok"]')" True
+names='{c["name"] for c in v["checks"]}'
+good=$(printf '%s' "$out" | python3 -c "import json,sys; v=json.load(sys.stdin); print(sorted($names))")
+expect 7 'doctor of a state directory that cannot be' bulkhead doctor --home /proc/x -o json
+same 'has the same checks' "$(printf '%s' "$out" | python3 -c "import json,sys; v=json.load(sys.stdin); print(sorted($names))")" "$good"
+same 'none of boxes tried' "$(printf '%s' "$out" | python3 -c 'import json,sys; print([c["found"][:9] for c in json.load(sys.stdin)["checks"] if c["name"] in ("user namespace", "store")])')" "['not tried', 'not tried']"
+expect 7 'in words' bulkhead doctor --home /proc/x
+has 'with a verdict' "$out" 'this host cannot run pipelines: 1 required thing is missing'
+expect 0 'doctor of a state directory that is not there yet' bulkhead doctor --home "$work/yet/to/come"
+has 'says so' "$out" "$work/yet/to/come, not there yet, "
+check 'and makes none' test ! -e "$work/yet"
+same 'nor leaves anything' "$(find "$work" -maxdepth 1 -name '.bh-tmp-*')" ''
+has 'no site policy' "$out" 'none'
+printf 'limits: best-effort\n' > site.yaml; chmod 0644 site.yaml
+BULKHEAD_SITE=$work/site.yaml expect 0 'doctor with a site policy' bulkhead doctor
+has 'which it names' "$out" "$work/site.yaml, limits: best-effort"
+chmod 0666 site.yaml
+BULKHEAD_SITE=$work/site.yaml expect 7 'and with one that others can write' bulkhead doctor
+has 'says what follows' "$out" 'every run is refused'
+has 'and counts it' "$out" 'cannot run pipelines: 1 required'
 
 # --- what may be removed by hand
 cat > keep.yaml << 'YAML'
