@@ -27,6 +27,9 @@
 
 static const char remedy_delegate[] =
     "run it as `systemd-run --user --scope -p Delegate=yes bulkhead run …`, or as root";
+static const char remedy_alone[] =
+    "start bulkhead alone in a delegated group: `systemd-run --user --scope -p Delegate=yes "
+    "bulkhead run …`; a group that holds processes can divide no memory";
 static const char remedy_mount[] = "mount a cgroup2 file system on /sys/fs/cgroup; in a container, a writable one";
 
 static int no(struct bh_cgroup *cg, const char *remedy, const char *fmt, ...) BH_PRINTF(3, 4);
@@ -323,8 +326,8 @@ static int begin_v2(struct bh_cgroup *cg, const char *place, bool own, const cha
             break;
     }
     why = fd >= 0 ? why : errno;
-    if (why == EBUSY)
-        return no(cg, remedy_delegate, "other processes than ours are in the control group '%s'", path);
+    if (why == EBUSY || why == EOPNOTSUPP)
+        return no(cg, remedy_alone, "other processes than ours are in the control group '%s'", path);
     if (why == EACCES || why == EPERM)
         return no(cg, remedy_delegate, "the control group '%s' is not delegated to us", path);
     if (why == ENOENT)
