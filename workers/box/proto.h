@@ -144,8 +144,10 @@ struct bh_msg_shell {
 };
 
 /*
- * Descriptors: the socket for the answer, bulkhead-unpack, the stream, the folder to fill. Answered by the launcher
- * where it cannot start the program, else by the program; an end of the socket without an answer is its death.
+ * Descriptors: the socket for the answer, bulkhead-unpack, the stream. String: the folder to fill, below home, which
+ * the launcher hands on as a mount of its own: from a descriptor of ours `..` would lead to the host's root. Answered
+ * by the launcher where it cannot start the program, else by the program; an end of the socket without an answer is its
+ * death.
  */
 enum bh_unpack_kind {
     BH_UNPACK_LAYER, /* a tar, compressed or not: whiteouts become those of an overlay */

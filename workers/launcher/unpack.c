@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/path.h"
+#include "workers/init/mounts.h"
 #include "workers/launcher/launcher.h"
 #include "workers/unpack/fds.h"
 
@@ -27,13 +29,13 @@
 struct start {
     const struct bh_launcher *l;
     const struct bh_msg_unpack *msg;
-    const int *fds; /* answer, program, stream, folder */
-    int empty;
+    const int *fds; /* answer, program, stream */
+    int folder, empty;
 };
 
 static int put_descriptors(const struct start *s)
 {
-    const int sources[] = {s->fds[0], s->fds[2], s->fds[3], s->empty, s->l->filter, s->fds[1]};
+    const int sources[] = {s->fds[0], s->fds[2], s->folder, s->empty, s->l->filter, s->fds[1]};
     int high[BH_ARRAY_LEN(sources)];
     for (size_t i = 0; i < BH_ARRAY_LEN(sources); i++) {
         high[i] = fcntl(sources[i], F_DUPFD_CLOEXEC, ABOVE);
@@ -118,15 +120,41 @@ static void refuse(int answer, const struct bh_fail *fail)
         return; /* whoever asked is gone */
 }
 
+/*
+ * A folder as the root of a mount that is attached nowhere: from its descriptor no path leads upwards, whatever the
+ * program does, and nothing on it is a device or gains rights. The mount ends with the first descriptor, `mount`.
+ */
+static int alone(int dirfd, const char *path, int *ret_mount)
+{
+    *ret_mount = bh_mount_clone(dirfd, path, false);
+    if (*ret_mount < 0 || bh_mount_restrict(*ret_mount, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, false) < 0)
+        return -1;
+    return openat(*ret_mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static const char *folder_of(const void *data, size_t len)
+{
+    const char *text = data;
+    struct bh_unpack u = {text + sizeof(struct bh_msg_unpack), text + len};
+    const char *folder = bh_unpack_str(&u);
+    return bh_unpack_done(&u) && bh_path_is_clean(folder) ? folder : NULL;
+}
+
 void bh_unpack_start(struct bh_launcher *l, const void *data, size_t len, const int *fds, size_t nfds)
 {
     struct bh_fail fail = {0};
-    if (nfds != 4 || len != sizeof(struct bh_msg_unpack))
+    if (nfds != 3 || len <= sizeof(struct bh_msg_unpack))
         return;
-    BH_CLEANUP_FD int empty = open("/stage/empty", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    struct start s = {.l = l, .msg = data, .fds = fds, .empty = empty};
+    const char *path = folder_of(data, len);
+    BH_CLEANUP_FD int folder_mount = -1, empty_mount = -1;
+    BH_CLEANUP_FD int folder = path ? alone(l->home, path, &folder_mount) : -1;
+    int why = path ? errno : EPROTO;
+    BH_CLEANUP_FD int empty = alone(AT_FDCWD, "/stage/empty", &empty_mount);
+    struct start s = {.l = l, .msg = data, .fds = fds, .folder = folder, .empty = empty};
     if (l->mode == BH_IDS_NONE)
         fail = l->fail;
+    else if (folder < 0)
+        (void)bh_fail(&fail, why, "open the folder to fill");
     else if (empty < 0)
         (void)bh_fail(&fail, errno, "open an empty directory");
     else if (bh_ids_start(l, NAMESPACES, in_child, &s) < 0)

@@ -172,13 +172,36 @@ static int open_program(struct bh_bases *b, struct bh_err **err)
 }
 
 /* The socket may be one that does not wait: others use it too. */
-static int ask(int launcher, const struct bh_msg_unpack *msg, const int fds[4])
+static int ask(int launcher, const struct bh_buf *msg, const int fds[3])
 {
     struct pollfd polled = {.fd = launcher, .events = POLLOUT};
-    while (bh_msg_send(launcher, msg, sizeof(*msg), fds, 4) < 0) {
+    while (bh_msg_send(launcher, msg->data, msg->len, fds, 3) < 0) {
         if ((errno != EAGAIN && errno != EINTR) || (poll(&polled, 1, -1) < 0 && errno != EINTR))
             return -1;
     }
+    return 0;
+}
+
+static char *path_of(int fd)
+{
+    char link[64], path[4096];
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof(path) - 1);
+    return n > 0 ? bh_strndup(path, (size_t)n) : NULL;
+}
+
+/* The request: which folder below home is filled. */
+static int make_request(const struct bh_bases *b, enum bh_unpack_kind kind, int root, struct bh_buf *out)
+{
+    const struct bh_msg_unpack msg = {
+        .kind = BH_MSG_UNPACK, .what = kind, .max_entries = MAX_ENTRIES, .max_bytes = MAX_BYTES};
+    BH_CLEANUP_FD int home = open(b->host->home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    BH_CLEANUP_FREE char *above = home >= 0 ? path_of(home) : NULL, *path = path_of(root);
+    size_t len = above ? strlen(above) : 0;
+    if (!above || !path || strncmp(path, above, len) != 0 || path[len] != '/')
+        return -1;
+    bh_buf_add(out, &msg, sizeof(msg));
+    bh_pack_str(out, path + len + 1);
     return 0;
 }
 
@@ -186,9 +209,10 @@ static int ask(int launcher, const struct bh_msg_unpack *msg, const int fds[4])
 static int start(struct bh_bases *b, enum bh_unpack_kind kind, int root, int *ret_answer, int *ret_stream,
                  struct bh_err **err)
 {
-    const struct bh_msg_unpack msg = {
-        .kind = BH_MSG_UNPACK, .what = kind, .max_entries = MAX_ENTRIES, .max_bytes = MAX_BYTES};
+    BH_CLEANUP_BUF struct bh_buf msg = BH_BUF_INIT;
     int answer[2], stream[2];
+    if (make_request(b, kind, root, &msg) < 0)
+        return bh_err_set(err, BH_E_INTERNAL, errno, "cannot name the folder that an image is unpacked in");
     int rc = open_program(b, err);
     if (rc == 0)
         rc = bh_seqpacket_pair(answer, err);
@@ -198,7 +222,7 @@ static int start(struct bh_bases *b, enum bh_unpack_kind kind, int root, int *re
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, stream) < 0)
         return bh_err_set(err, BH_E_HOST, errno, "cannot make a socket");
     BH_CLEANUP_FD int ours = stream[0], theirs = stream[1];
-    const int fds[] = {answer_theirs, b->program, theirs, root};
+    const int fds[] = {answer_theirs, b->program, theirs};
     if (ask(b->host->launcher, &msg, fds) < 0)
         return bh_err_set(err, BH_E_HOST, errno, "cannot speak to the launcher");
     *ret_answer = BH_TAKE_FD(answer_ours);

@@ -45,8 +45,21 @@ static int load_filter(void)
     return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
+/* Whoever takes this program over holds the folder: it must be the root of its mount, so that no path leads upwards. */
+static bool is_alone(int folder)
+{
+    struct stat here, above;
+    BH_CLEANUP_FD int up = openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return up >= 0 && fstat(folder, &here) == 0 && fstat(up, &above) == 0 && here.st_dev == above.st_dev &&
+           here.st_ino == above.st_ino;
+}
+
 static int confine(struct bh_putter *p)
 {
+    if (!is_alone(BH_UNPACK_FD_ROOT) || !is_alone(BH_UNPACK_FD_EMPTY)) {
+        errno = EXDEV;
+        return bh_put_host(p, "keep to the folder");
+    }
     if (fchdir(BH_UNPACK_FD_EMPTY) < 0 || chroot(".") < 0 || close(BH_UNPACK_FD_EMPTY) < 0)
         return bh_put_host(p, "enter an empty root");
     if (drop_chroot() < 0)
