@@ -90,13 +90,14 @@ static void add_name(struct level *level, const char *name)
     *BH_PUSH(level->names, level->len, level->cap) = bh_strdup(name);
 }
 
-/* Names that vanish while we look are no longer there to be counted. */
-static void count_entry(struct walk *w, struct level *level, const char *name)
+/* Names that vanish while we look are no longer there to be counted; folders may be elsewhere by now. */
+static void count_entry(struct walk *w, struct level *level, const char *name, bool may_be_folder)
 {
     struct stat st;
     w->entries++;
     if (fstatat(level->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         w->usage->hidden += errno != ENOENT;
+        w->usage->moved += may_be_folder && errno == ENOENT;
         return;
     }
     if (st.st_dev != level->dev || !bh_disk_seen_add(&w->seen, st.st_ino))
@@ -120,7 +121,7 @@ static void read_level(struct walk *w, struct level *level)
             const char *name = entry->d_name;
             if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2])))
                 continue;
-            count_entry(w, level, name);
+            count_entry(w, level, name, entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN);
             if (enough(w))
                 return;
         }
@@ -151,6 +152,7 @@ static void descend(struct walk *w)
         return;
     }
     w->usage->hidden += !gone;
+    w->usage->moved += gone;
     bh_close(fd);
 }
 
@@ -175,6 +177,7 @@ static void pop(struct walk *w)
         above->fd = reopen(above, level->fd);
     if (above && above->fd < 0) { /* moved away under our feet */
         w->usage->hidden += above->len > 0;
+        w->usage->moved += above->len > 0;
         while (above->len > 0)
             bh_free(above->names[--above->len]);
     }

@@ -113,19 +113,55 @@ void bh_disk_pace_walked(struct bh_disk_pace *pace, const struct bh_disk_limits 
     *pace = (struct bh_disk_pace){.usage = *usage, .space = *space, .ended = now, .took_ns = took, .period_ns = period};
 }
 
-int bh_disk_scapegoat(const struct bh_disk_holder *holders, size_t n, const struct bh_disk_space *space)
+static int64_t held_by(const struct bh_disk_holder *h, bool bytes)
 {
-    bool bytes = space->free < bh_disk_reserve(space);
-    int64_t worth = bytes ? bh_disk_reserve(space) / 16 : bh_disk_reserve_inodes(space) / 16;
+    return bytes ? h->usage.bytes : h->usage.inodes;
+}
+
+/* A file system may be made larger or smaller meanwhile. */
+static int64_t taken(const struct bh_disk_space *space, bool bytes)
+{
+    return bytes ? space->total - space->free : space->inodes - space->free_inodes;
+}
+
+static int largest_holder(const struct bh_disk_holder *holders, size_t n, bool bytes, int64_t worth)
+{
     int found = -1;
     for (size_t i = 0; i < n; i++) {
-        int64_t held = bytes ? holders[i].usage.bytes : holders[i].usage.inodes;
-        if (!holders[i].running || held < worth)
+        if (!holders[i].running || held_by(&holders[i], bytes) < worth)
             continue;
-        worth = held + 1;
+        worth = held_by(&holders[i], bytes) + 1;
         found = (int)i;
     }
     return found;
+}
+
+/* What a box wrote and does not hold it may have overwritten or removed: only where that explains most of it. */
+static int largest_writer(const struct bh_disk_holder *holders, size_t n, int64_t worth)
+{
+    int found = -1;
+    for (size_t i = 0; i < n; i++) {
+        int64_t lost = holders[i].written - holders[i].usage.bytes;
+        if (!holders[i].running || lost < worth)
+            continue;
+        worth = lost + 1;
+        found = (int)i;
+    }
+    return found;
+}
+
+int bh_disk_scapegoat(const struct bh_disk_holder *holders, size_t n, const struct bh_disk_space *space,
+                      const struct bh_disk_space *began)
+{
+    bool bytes = space->free < bh_disk_reserve(space);
+    int64_t worth = bytes ? bh_disk_reserve(space) / 16 : bh_disk_reserve_inodes(space) / 16;
+    int64_t unknown = taken(space, bytes) - taken(began, bytes);
+    for (size_t i = 0; i < n; i++)
+        unknown -= held_by(&holders[i], bytes);
+    int found = largest_holder(holders, n, bytes, worth);
+    if (found >= 0 && unknown < held_by(&holders[found], bytes))
+        return found;
+    return bytes && unknown >= worth ? largest_writer(holders, n, most(worth, unknown / 2)) : -1;
 }
 
 bool bh_disk_is_worse(const struct bh_disk_space *space, const struct bh_disk_space *mark)

@@ -46,6 +46,7 @@ struct bh_disk_usage {
     int64_t bytes, inodes; /* blocks that are taken, not sizes: holes count nothing */
     int64_t largest;       /* size of the largest file */
     int64_t hidden;        /* folders and processes that nobody could look into */
+    int64_t moved;         /* folders that were elsewhere, or gone, when it was their turn: there may be more */
     bool cut;              /* there is more: the count was stopped */
 };
 
@@ -76,12 +77,16 @@ void bh_disk_pace_walked(struct bh_disk_pace *pace, const struct bh_disk_limits 
 struct bh_disk_holder {
     struct bh_disk_usage usage;
     struct bh_disk_limits limits;
-    bool running; /* something in it can be stopped */
+    int64_t written; /* by the processes that are in it now, wherever that is */
+    bool running;    /* something in it can be stopped */
 };
 /*
- * Whom to stop, by index: every one that is over its limit has been before; of the others the one that holds most, and
- * only where that is worth it. -1: nobody.
+ * Whom to stop, by index: every one that is over its limit has been before. Of the others the one that holds most, if
+ * that is worth it and more than what nobody knows the holder of: what the file system lost since it was as in `began`,
+ * less what all of them hold. Where more is unknown, the one whose processes have written most of it without its being
+ * found in their box; nobody is stopped for what others have done. -1: nobody.
  */
-int bh_disk_scapegoat(const struct bh_disk_holder *holders, size_t n, const struct bh_disk_space *space);
+int bh_disk_scapegoat(const struct bh_disk_holder *holders, size_t n, const struct bh_disk_space *space,
+                      const struct bh_disk_space *began);
 /* After somebody was stopped at `mark` bytes free: whether it has become so much worse that another must go. */
 bool bh_disk_is_worse(const struct bh_disk_space *space, const struct bh_disk_space *mark);

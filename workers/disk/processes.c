@@ -5,9 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -16,7 +14,6 @@
 #include "base/text.h"
 #include "base/units.h"
 
-#define OVERLAY_MAGIC 0x794c7630
 #define PROCESSES_MAX 65536
 #define TEXT_MAX (4 << 20)
 
@@ -160,89 +157,6 @@ void bh_disk_processes_fini(struct bh_disk_processes *p)
 {
     bh_free(p->items);
     *p = (struct bh_disk_processes){0};
-}
-
-/* --- files without a name --- */
-
-struct open_count {
-    struct bh_disk_seen seen;
-    const struct bh_disk_bounds *bounds;
-    struct bh_disk_usage *usage;
-};
-
-static bool enough(const struct open_count *c)
-{
-    const struct bh_disk_bounds *b = c->bounds;
-    return (b->bytes > 0 && c->usage->bytes > b->bytes) || (b->given_up && atomic_load(b->given_up));
-}
-
-static bool is_on_overlay(int dirfd, const char *name)
-{
-    struct statfs fs;
-    BH_CLEANUP_FD int fd = openat(dirfd, name, O_PATH | O_CLOEXEC);
-    return fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAY_MAGIC;
-}
-
-static void count_open(struct open_count *c, int dirfd, const char *name)
-{
-    struct stat st;
-    if (fstatat(dirfd, name, &st, 0) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 0 || !is_on_overlay(dirfd, name) ||
-        !bh_disk_seen_add(&c->seen, st.st_ino))
-        return;
-    c->usage->inodes++;
-    c->usage->bytes += (int64_t)st.st_blocks * 512;
-    if (st.st_size > c->usage->largest)
-        c->usage->largest = st.st_size;
-}
-
-static int count_descriptors(struct open_count *c, int process)
-{
-    int fd = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        bh_close(fd);
-        return -1;
-    }
-    for (const struct dirent *e; !enough(c) && (e = readdir(dir));) {
-        if (e->d_name[0] != '.')
-            count_open(c, fd, e->d_name);
-    }
-    (void)closedir(dir);
-    return 0;
-}
-
-/* "START-END PERMS OFFSET DEV INODE      PATH (deleted)": the first word is the name of a link that root may follow. */
-static void count_mappings(struct open_count *c, int process)
-{
-    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
-    BH_CLEANUP_FD int links = openat(process, "map_files", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    char *rest = NULL;
-    if (links < 0 || read_text(process, "maps", &text) < 0 || !strstr(text.data, " (deleted)\n"))
-        return;
-    for (char *line = strtok_r(text.data, "\n", &rest); line && !enough(c); line = strtok_r(NULL, "\n", &rest)) {
-        size_t len = strcspn(line, " ");
-        if (!bh_ends_with(line, " (deleted)"))
-            continue;
-        line[len] = '\0';
-        count_open(c, links, line);
-    }
-}
-
-void bh_disk_count_open(const struct bh_disk_processes *p, const struct bh_disk_bounds *bounds,
-                        struct bh_disk_usage *usage)
-{
-    struct open_count c = {.bounds = bounds, .usage = usage};
-    for (size_t i = 0; i < p->len && !enough(&c); i++) {
-        BH_CLEANUP_FD int process = open_process(p->items[i].pid);
-        if (process < 0)
-            continue;
-        if (count_descriptors(&c, process) < 0)
-            usage->hidden += errno == EACCES || errno == EPERM;
-        else
-            count_mappings(&c, process);
-    }
-    usage->cut = usage->cut || enough(&c);
-    bh_disk_seen_fini(&c.seen);
 }
 
 /* --- memory --- */

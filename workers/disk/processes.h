@@ -29,9 +29,19 @@ int bh_disk_process_of_exec(int init, int inside);
 void bh_disk_processes_find(int init, struct bh_disk_processes *ret);
 void bh_disk_processes_fini(struct bh_disk_processes *p);
 
-/* Adds the files without a name that they hold open or mapped and that lie on an overlay: the root of a box. */
+/*
+ * Adds what has no name any more, lies on an overlay (the root of a box) and is held by one of their threads: open,
+ * mapped or stood in. Not seen: what is only on its way through a socket, and what is only mapped where we are not
+ * root. Does not count twice, but knows nothing of what a tree showed.
+ */
 void bh_disk_count_open(const struct bh_disk_processes *p, const struct bh_disk_bounds *bounds,
                         struct bh_disk_usage *usage);
+
+/*
+ * What those that are there now have written, as the kernel has charged them; `in_memory`: to a file system that is
+ * not charged, so whatever they have written anywhere.
+ */
+int64_t bh_disk_processes_written(const struct bh_disk_processes *p, bool in_memory);
 
 /*
  * The memory of all of them: first what is resident, which counts shared pages for each; where that is more than

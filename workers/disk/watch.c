@@ -3,8 +3,10 @@
 
 #include <event2/event.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 
 #include "base/fd.h"
@@ -49,6 +51,13 @@ void bh_disk_space_read(const struct bh_disk_watch *w, struct bh_disk_space *ret
         .inodes = (int64_t)fs.f_files,
         .free_inodes = (int64_t)fs.f_favail,
     };
+}
+
+/* Nobody is charged for what goes there. */
+bool bh_disk_is_in_memory(const struct bh_disk_watch *w)
+{
+    struct statfs fs;
+    return fstatfs(w->home, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
 int bh_disk_watch_room(const struct bh_disk_watch *w, struct bh_err **err)
@@ -107,31 +116,42 @@ static bool some_unjudged(const struct bh_disk_watch *w)
     return false;
 }
 
+static void write_note(const struct bh_disk_box *b, const struct bh_disk_space *space, char *note, size_t size)
+{
+    char left[BH_UNIT_TEXT], held[BH_UNIT_TEXT], wrote[BH_UNIT_TEXT];
+    if (space->free < bh_disk_reserve(space))
+        (void)snprintf(note, size,
+                       "the host's disk is nearly full (%s are free), and of all boxes this one took most: it held %s, "
+                       "and what runs in it wrote %s",
+                       bh_format_size(space->free, left), bh_format_size(b->pace.usage.bytes, held),
+                       bh_format_size(b->written, wrote));
+    else
+        (void)snprintf(note, size,
+                       "the host's disk has hardly an inode left (%lld), and of all boxes this one held most (%lld)",
+                       (long long)space->free_inodes, (long long)b->pace.usage.inodes);
+}
+
 /* Nobody is over a limit of its own. */
 static void stop_the_largest(struct bh_disk_watch *w, const struct bh_disk_space *space)
 {
     struct bh_disk_holder *holders = NULL;
     size_t n = 0, cap = 0;
-    char left[BH_UNIT_TEXT], held[BH_UNIT_TEXT], note[200];
-    bool bytes = space->free < bh_disk_reserve(space);
+    char note[240];
     BH_LIST_FOREACH (it, tmp, &w->boxes) {
         const struct bh_disk_box *b = BOX(it);
-        *BH_PUSH(holders, n, cap) = (struct bh_disk_holder){.usage = b->pace.usage, .limits = b->limits};
-        holders[n - 1].running = b->running > 0 && b->by != BH_BY_TMPFS;
+        struct bh_disk_holder *h = BH_PUSH(holders, n, cap);
+        *h = (struct bh_disk_holder){.limits = b->limits};
+        if (b->by == BH_BY_TMPFS) /* holds nothing there */
+            continue;
+        h->usage = b->pace.usage;
+        h->written = b->written;
+        h->running = b->running > 0;
     }
-    int found = bh_disk_scapegoat(holders, n, space);
+    int found = bh_disk_scapegoat(holders, n, space, &w->began);
     BH_LIST_FOREACH (it, tmp, &w->boxes) {
         if (found-- != 0)
             continue;
-        if (bytes)
-            (void)snprintf(note, sizeof(note),
-                           "the host's disk is nearly full (%s are free), and of all boxes this one held most (%s)",
-                           bh_format_size(space->free, left), bh_format_size(BOX(it)->pace.usage.bytes, held));
-        else
-            (void)snprintf(
-                note, sizeof(note),
-                "the host's disk has hardly an inode left (%lld), and of all boxes this one held most (%lld)",
-                (long long)space->free_inodes, (long long)BOX(it)->pace.usage.inodes);
+        write_note(BOX(it), space, note, sizeof(note));
         bh_disk_box_stop(BOX(it), note);
         break;
     }

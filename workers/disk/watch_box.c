@@ -85,6 +85,9 @@ struct walk {
     struct bh_disk_space space; /* from before */
     struct bh_mono started, ended;
     struct bh_disk_usage usage;
+    int64_t written;
+    bool in_memory; /* the file system is */
+    bool frozen;    /* nothing moves in the box meanwhile */
     atomic_bool given_up;
 };
 
@@ -126,6 +129,7 @@ static void run_walk(void *data)
     if (!w->usage.cut && w->init > 0) {
         bh_disk_processes_find(w->init, &processes);
         bh_disk_count_open(&processes, &w->bounds, &w->usage);
+        w->written = bh_disk_processes_written(&processes, w->in_memory);
         bh_disk_processes_fini(&processes);
     }
     w->ended = bh_mono_now();
@@ -158,18 +162,29 @@ void bh_disk_box_stop(struct bh_disk_box *b, const char *note)
     b->events->full(b->arg, note);
 }
 
+/* Of a count during which things were moved about nothing follows: not that it is too much, nor that it is not. */
+static void count_again(struct bh_disk_box *b)
+{
+    b->must = true;
+    if (b->paused)
+        return;
+    b->paused = true;
+    if (!b->halted)
+        b->events->pause(b->arg, true);
+}
+
 /* The box may be gone when this returns. */
-static void judge(struct bh_disk_box *b, const struct bh_disk_usage *usage)
+static void judge(struct bh_disk_box *b, const struct bh_disk_usage *usage, bool frozen)
 {
     const char *over = bh_disk_over(usage, &b->limits);
+    if (!frozen && b->running > 0 && (over || usage->moved > 0 || b->unjudged)) {
+        count_again(b);
+        return;
+    }
     if (!over && b->paused) {
         b->paused = false;
         if (!b->halted)
             b->events->pause(b->arg, false);
-    } else if (over && b->running > 0 && !b->paused && !b->halted) {
-        b->paused = true;
-        b->must = true;
-        b->events->pause(b->arg, true);
     } else if (over && b->running > 0) {
         b->paused = b->halted = false;
         b->unjudged = false;
@@ -178,7 +193,7 @@ static void judge(struct bh_disk_box *b, const struct bh_disk_usage *usage)
         say_over(b, usage, over);
         return;
     }
-    b->unjudged = b->unjudged && b->paused;
+    b->unjudged = false;
 }
 
 static void walk_done(void *owner, void *data)
@@ -189,7 +204,8 @@ static void walk_done(void *owner, void *data)
     b->given_up = NULL;
     b->known = true;
     bh_disk_pace_walked(&b->pace, &b->limits, &w->usage, &w->space, w->started, w->ended);
-    judge(b, &w->usage);
+    b->written = w->written;
+    judge(b, &w->usage, w->frozen);
 }
 
 static const struct bh_job_ops walk_ops = {run_walk, walk_done, dispose_walk};
@@ -204,6 +220,8 @@ void bh_disk_box_walk(struct bh_disk_box *b)
     w->init = b->init;
     w->bounds = (struct bh_disk_bounds){.bytes = b->limits.bytes, .inodes = b->limits.inodes, .given_up = &w->given_up};
     bh_disk_space_read(b->watch, &w->space);
+    w->in_memory = bh_disk_is_in_memory(b->watch);
+    w->frozen = b->paused || b->halted;
     b->must = false;
     b->given_up = &w->given_up;
     b->walk = bh_helper_submit(helper, &walk_ops, b, w);
@@ -235,11 +253,14 @@ struct bh_disk_box *bh_disk_box_new(struct bh_disk_watch *w, const struct bh_dis
         .events = events,
         .arg = arg,
     };
+    bool first = bh_list_empty(&w->boxes);
     bh_list_init(&b->link);
     bh_list_append(&w->boxes, &b->link);
     if (spec->memory > 0)
         b->scale = bh_disk_scale_make(w, b->init, 0, spec->memory, events->out_of_memory, arg);
     bh_disk_space_read(w, &space);
+    if (first)
+        w->began = space;
     bh_disk_pace_begin(&b->pace, &space, bh_mono_now());
     if (ask_kernel(b)) {
         b->base = b->pace.usage;
@@ -301,7 +322,7 @@ const char *bh_disk_box_end(struct bh_disk_box *b)
     b->running--;
     b->watch->running--;
     if (b->running == 0)
-        b->paused = false;
+        b->paused = b->unjudged = false; /* and halted, until the others are judged */
     return b->met;
 }
 

@@ -31,8 +31,9 @@ struct bh_disk_watch {
     struct bh_list boxes, scales;       /* scales: of execs */
     size_t running;
     enum reserve_state reserve;
-    struct bh_disk_space mark; /* JUDGED: how it stood then */
-    bool stopped_some;         /* since JUDGING began */
+    struct bh_disk_space mark;  /* JUDGED: how it stood then */
+    bool stopped_some;          /* since JUDGING began */
+    struct bh_disk_space began; /* how it stood before the first of the boxes */
 };
 
 struct bh_disk_box {
@@ -54,6 +55,7 @@ struct bh_disk_box {
     bool halted;               /* until it is judged who has to go */
     bool must;                 /* be looked at at the next tick */
     bool unjudged;             /* the host waits for its count */
+    int64_t written;           /* by its processes, as of the last walk */
     struct bh_disk_usage base; /* QUOTA, TMPFS: what the empty box held */
     struct bh_disk_pace pace;
     struct bh_job *walk;
@@ -64,6 +66,7 @@ struct bh_disk_box {
 #define BH_DISK_TICK_US 100000
 #define BH_DISK_HURRIED_US 20000
 void bh_disk_space_read(const struct bh_disk_watch *w, struct bh_disk_space *ret);
+bool bh_disk_is_in_memory(const struct bh_disk_watch *w);
 /* A helper thread, made when it is first asked for; NULL where none can be had. */
 struct bh_helper *bh_disk_watch_helper(struct bh_disk_watch *w, struct bh_helper **which);
 

@@ -131,6 +131,67 @@ static void deleted_file(void **state)
     T_INT(kit_destroy(&b, false), 0);
 }
 
+/* Held by a thread whose process's first one has ended: that one's descriptors are gone, and so is its memory. */
+static void deleted_file_of_a_thread(void **state)
+{
+    static const char *const program =
+        "command -v python3 > /dev/null || exit 77\n"
+        "exec python3 -c '\n"
+        "import ctypes, os, threading, time\n"
+        "main = os.getpid()\n"
+        "def hold():\n"
+        "    while open(f\"/proc/{main}/stat\").read().rsplit(\")\")[-1].split()[0] != \"Z\":\n"
+        "        time.sleep(0.01)\n"
+        "    held = []\n"
+        "    for i in range(8):\n"
+        "        held.append(open(\"gone\", \"wb\"))\n"
+        "        os.unlink(\"gone\")\n"
+        "        held[-1].write(bytes(16 << 20))\n"
+        "        held[-1].flush()\n"
+        "    time.sleep(1000)\n"
+        "threading.Thread(target=hold).start()\n"
+        "ctypes.CDLL(None).syscall(60 if os.uname().machine == \"x86_64\" else 93, 0)\n"
+        "'";
+    struct kit_how how = with(32 * MIB, 0);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
+    kit_sh(&b, &e, program);
+    if (e.result.end == BH_EXEC_EXITED && e.result.status == 77) {
+        kit_exec_fini(&e);
+        T_INT(kit_destroy(&b, false), 0);
+        t_skip("python3", "boxes find no python3");
+    }
+    was_stopped(&e, "its limit is 32.0 MiB");
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+/* A folder without a name is an inode, too. */
+static void deleted_folders(void **state)
+{
+    struct kit_how how = with(0, 500);
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    T_INT(kit_create(&kit, &b, &how), 0);
+    if (!only_by(&b, BH_BY_WATCHDOG))
+        return;
+    /* Each stands in one that is gone; what they write makes the watch look. */
+    kit_sh(&b, &e,
+           "for i in 1 2 3 4 5 6 7 8; do (for j in 0 1 2 3 4 5 6 7 8 9 a b c d e f; do mkdir d$i$j && (cd d$i$j && "
+           "rmdir ../d$i$j && "
+           "sleep 1000) & done; wait) & done; "
+           "sleep 1; i=0; while [ $i -lt 440 ]; do echo x > f$i; i=$((i + 1)); done; "
+           "while :; do head -c 1M /dev/zero > f; rm f; done");
+    was_stopped(&e, "its limit is 500");
+    kit_exec_fini(&e);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
 /* Nor does one whose folder is closed to all, its owner too. */
 static void closed_folder(void **state)
 {
@@ -470,6 +531,8 @@ int main(void)
         cmocka_unit_test(zeros_over_the_limit),
         cmocka_unit_test(many_small_files),
         cmocka_unit_test(deleted_file),
+        cmocka_unit_test(deleted_file_of_a_thread),
+        cmocka_unit_test(deleted_folders),
         cmocka_unit_test(closed_folder),
         cmocka_unit_test(sparse_is_not_counted),
         cmocka_unit_test(one_file_stops_exactly),

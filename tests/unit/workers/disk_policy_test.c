@@ -200,6 +200,7 @@ static void now_and_then(void **state)
 static void scapegoat(void **state)
 {
     struct bh_disk_space s = space(10 * GIB, 100 * MIB, 0, 0); /* reserve 256 MiB: less than 16 MiB is not worth it */
+    struct bh_disk_space began = space(10 * GIB, 715 * MIB, 0, 0);
     struct bh_disk_holder h[] = {
         {.usage.bytes = 15 * MIB, .running = true},
         {.usage.bytes = 200 * MIB, .running = true},
@@ -207,17 +208,36 @@ static void scapegoat(void **state)
         {.usage.bytes = 100 * MIB, .running = true},
     };
     (void)state;
-    T_INT(bh_disk_scapegoat(h, 4, &s), 1);
+    T_INT(bh_disk_scapegoat(h, 4, &s, &began), 1);
     h[1].running = false;
-    T_INT(bh_disk_scapegoat(h, 4, &s), 3);
+    T_INT(bh_disk_scapegoat(h, 4, &s, &began), 3);
     h[3].running = false;
-    T_INT(bh_disk_scapegoat(h, 4, &s), -1);
-    T_INT(bh_disk_scapegoat(NULL, 0, &s), -1);
+    T_INT(bh_disk_scapegoat(h, 4, &s, &began), -1);
+    T_INT(bh_disk_scapegoat(NULL, 0, &s, &began), -1);
     s = space(10 * GIB, 5 * GIB, 10000, 100); /* inodes */
+    began = space(10 * GIB, 5 * GIB, 10000, 110);
     h[0].usage.inodes = 13;
-    T_INT(bh_disk_scapegoat(h, 4, &s), 0);
+    T_INT(bh_disk_scapegoat(h, 4, &s, &began), 0);
     h[0].usage.inodes = 11;
-    T_INT(bh_disk_scapegoat(h, 4, &s), -1);
+    T_INT(bh_disk_scapegoat(h, 4, &s, &began), -1);
+}
+
+/* Nobody knows who holds most of what is gone. */
+static void no_scapegoat(void **state)
+{
+    const struct bh_disk_space began = space(420 * MIB, 400 * MIB, 0, 0), s = space(420 * MIB, 20 * MIB, 0, 0);
+    struct bh_disk_holder h[] = {
+        {.usage.bytes = 30 * MIB, .running = true, .written = 40 * MIB},
+        {.usage.bytes = 0, .running = true, .written = 330 * MIB},
+    };
+    (void)state;
+    T_INT(bh_disk_scapegoat(h, 2, &s, &began), 1);
+    h[1].running = false; /* others hold it */
+    T_INT(bh_disk_scapegoat(h, 2, &s, &began), -1);
+    h[1] = (struct bh_disk_holder){.running = true, .written = 150 * MIB}; /* not the most of it */
+    T_INT(bh_disk_scapegoat(h, 2, &s, &began), -1);
+    h[0].usage.bytes = 250 * MIB; /* now most of it is known */
+    T_INT(bh_disk_scapegoat(h, 2, &s, &began), 0);
 }
 
 static void worse(void **state)
@@ -248,6 +268,7 @@ int main(void)
         cmocka_unit_test(walks_do_not_take_all_the_time),
         cmocka_unit_test(now_and_then),
         cmocka_unit_test(scapegoat),
+        cmocka_unit_test(no_scapegoat),
         cmocka_unit_test(worse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

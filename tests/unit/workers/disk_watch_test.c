@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +26,8 @@ struct rig {
     struct bh_disk_watch *watch;
     unsigned paused, resumed, full, killed;
     char note[240];
-    bool tidy; /* on a pause: what is too much goes */
+    bool tidy;   /* on a pause: what is too much goes */
+    pid_t mover; /* held while paused; 0: nobody */
 };
 
 static void on_pause(void *arg, bool on)
@@ -33,6 +35,8 @@ static void on_pause(void *arg, bool on)
     struct rig *r = arg;
     r->paused += on;
     r->resumed += !on;
+    if (r->mover > 0)
+        (void)kill(r->mover, on ? SIGSTOP : SIGCONT);
     if (on && r->tidy)
         T_INT(unlinkat(r->root, "big", 0), 0);
 }
@@ -139,6 +143,57 @@ static void what_went_in_between_is_forgiven(void **state)
     wait_for(r, &r->resumed);
     T_INT(r->paused, 1);
     T_INT(r->full, 0);
+    T_TRUE(!bh_disk_box_end(b));
+    bh_disk_box_free(b);
+}
+
+/* Moves folders about, and lets the file system grow elsewhere, so that there is reason to look. */
+static void move_about(int root, int other)
+{
+    char from[32], to[32];
+    BH_CLEANUP_FREE char *bytes = bh_calloc(1, 4 * MIB);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    memset(bytes, 'x', 4 * MIB);
+    for (int pass = 0;; pass++) {
+        if (pass % 16 == 0 && (ftruncate(other, 0) < 0 || lseek(other, 0, SEEK_SET) < 0))
+            _exit(1);
+        if (bh_write_all(other, bytes, 4 * MIB) < 0)
+            _exit(1);
+        for (int i = 0; i < 300; i++) {
+            (void)snprintf(from, sizeof(from), "a/d%d", i);
+            (void)snprintf(to, sizeof(to), "b/d%d", i);
+            if (renameat(root, from, root, to) < 0 && renameat(root, to, root, from) < 0)
+                _exit(1);
+        }
+    }
+}
+
+/* What was moved away under the walker is counted while nothing moves, and only then it is known what there is. */
+static void moved_is_counted_again(void **state)
+{
+    struct rig *r = *state;
+    char name[32];
+    T_INT(mkdirat(r->root, "a", 0755), 0);
+    T_INT(mkdirat(r->root, "b", 0755), 0);
+    for (int i = 0; i < 300; i++) {
+        (void)snprintf(name, sizeof(name), "a/d%d", i);
+        T_INT(mkdirat(r->root, name, 0755), 0);
+    }
+    BH_CLEANUP_FREE char *path = bh_path_join(r->dir, "other");
+    BH_CLEANUP_FD int other = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    T_TRUE(other >= 0);
+    struct bh_disk_box *b = watched(r, 4 * MIB, 1000);
+    r->mover = fork();
+    if (r->mover == 0)
+        move_about(r->root, other);
+    bh_disk_box_begin(b);
+    wait_for(r, &r->resumed);
+    T_INT(r->paused, 1);
+    T_INT(r->full, 0);
+    pid_t mover = r->mover;
+    r->mover = 0;
+    (void)kill(mover, SIGKILL);
+    (void)waitpid(mover, NULL, 0);
     T_TRUE(!bh_disk_box_end(b));
     bh_disk_box_free(b);
 }
@@ -283,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(over_is_counted_twice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_went_in_between_is_forgiven, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(moved_is_counted_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(too_many_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(over_from_the_start, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_end_is_a_look, set_up, tear_down),
