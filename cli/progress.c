@@ -25,6 +25,7 @@ struct agent_view {
     enum bh_attempt_state attempt;
     bool active, said; /* said: its start has a line of its own */
     struct bh_mono since;
+    char *failed; /* quiet: the line that was not said, of one that failed */
 };
 
 struct bh_progress {
@@ -55,6 +56,8 @@ void bh_progress_free(struct bh_progress *p)
     if (!p)
         return;
     bh_free(p->run);
+    for (size_t i = 0; i < p->n_agents; i++)
+        bh_free(p->agents[i].failed);
     bh_free(p->agents);
     bh_free(p);
 }
@@ -206,12 +209,11 @@ static void on_started(void *arg, const char *run, const struct bh_plan *plan, c
     fputc('\n', stderr);
 }
 
-static void say_end(struct bh_progress *p, size_t agent, enum bh_node_state state, const struct bh_attempt *attempt,
-                    const char *detail)
+static char *end_line(const struct bh_progress *p, size_t agent, enum bh_node_state state,
+                      const struct bh_attempt *attempt, const char *detail)
 {
     char took[BH_UNIT_TEXT] = "";
     BH_CLEANUP_BUF struct bh_buf line = BH_BUF_INIT;
-    erase(p);
     bool good = state == BH_NODE_DONE;
     const char *colour = !p->colour ? "" : good ? "\x1b[32m" : state == BH_NODE_FAILED ? "\x1b[31m" : "\x1b[33m";
     bh_buf_addf(&line, "%s%-9s%s %s", colour, bh_node_state_text(state), p->colour ? "\x1b[0m" : "",
@@ -224,7 +226,21 @@ static void say_end(struct bh_progress *p, size_t agent, enum bh_node_state stat
         bh_buf_adds(&line, ": ");
         bh_escape_terminal(&line, detail, strlen(detail));
     }
-    fprintf(stderr, "%s\n", line.data);
+    return bh_buf_take(&line);
+}
+
+/* Quiet, only a failure is worth a line, and only when it is known whether the run bears it. */
+static void say_end(struct bh_progress *p, size_t agent, enum bh_node_state state, const struct bh_attempt *attempt,
+                    const char *detail)
+{
+    BH_CLEANUP_FREE char *line = end_line(p, agent, state, attempt, detail);
+    if (p->quiet) {
+        bh_free(p->agents[agent].failed);
+        p->agents[agent].failed = state == BH_NODE_FAILED ? BH_TAKE(line) : NULL;
+        return;
+    }
+    erase(p);
+    fprintf(stderr, "%s\n", line);
 }
 
 static void on_node(void *arg, size_t agent, enum bh_node_state state, const struct bh_attempt *attempt,
@@ -234,7 +250,7 @@ static void on_node(void *arg, size_t agent, enum bh_node_state state, const str
     struct agent_view *view = &p->agents[agent];
     bool over =
         state == BH_NODE_DONE || state == BH_NODE_FAILED || state == BH_NODE_SKIPPED || state == BH_NODE_CANCELLED;
-    if (over && state != view->node && !p->quiet)
+    if (over && state != view->node)
         say_end(p, agent, state, attempt, detail);
     p->counts[view->node]--;
     p->counts[state]++;
@@ -288,6 +304,24 @@ static void on_tick(void *arg)
     redraw(arg);
 }
 
+static const char *nobodys_failure(enum bh_reason reason)
+{
+    return reason == BH_REASON_TIMEOUT ? "the run's deadline passed" : "a shared box could not be kept";
+}
+
+/* The one thing that is said of a run when nothing is to be said. */
+static void say_failure(const struct bh_progress *p, enum bh_run_status status)
+{
+    size_t node = SIZE_MAX;
+    enum bh_reason reason = bh_engine_failure(p->engine, &node);
+    if (status != BH_RUN_FAILED || reason == BH_REASON_NONE)
+        return;
+    if (node == SIZE_MAX)
+        fprintf(stderr, "failed: %s\n", nobodys_failure(reason));
+    else if (p->agents[node].failed)
+        fprintf(stderr, "%s\n", p->agents[node].failed);
+}
+
 static void on_ended(void *arg, enum bh_run_status status)
 {
     static const enum bh_node_state told[] = {BH_NODE_FAILED, BH_NODE_SKIPPED, BH_NODE_CANCELLED};
@@ -297,8 +331,10 @@ static void on_ended(void *arg, enum bh_run_status status)
     p->unfinished = p->counts[BH_NODE_FAILED] + p->counts[BH_NODE_CANCELLED];
     for (size_t i = 0; i < p->plan->n_agents; i++) /* without a culprit: left out */
         p->unfinished += p->agents[i].node == BH_NODE_SKIPPED && bh_engine_node(p->engine, i)->blamed != SIZE_MAX;
-    if (p->quiet)
+    if (p->quiet) {
+        say_failure(p, status);
         return;
+    }
     erase(p);
     fprintf(stderr, "%s: %zu done", bh_run_status_text(status), p->counts[BH_NODE_DONE]);
     for (size_t i = 0; i < BH_ARRAY_LEN(told); i++) {
@@ -308,7 +344,7 @@ static void on_ended(void *arg, enum bh_run_status status)
     fprintf(stderr, ", %s", elapsed(p->began, took));
     enum bh_reason reason = bh_engine_failure(p->engine, &node);
     if (reason != BH_REASON_NONE && node == SIZE_MAX)
-        fputs(reason == BH_REASON_TIMEOUT ? "; the run's deadline passed" : "; a shared box could not be kept", stderr);
+        fprintf(stderr, "; %s", nobodys_failure(reason));
     fputc('\n', stderr);
 }
 
