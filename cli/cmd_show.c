@@ -2,6 +2,7 @@
 /* bulkhead show: one run. */
 #include <stdio.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -30,8 +31,7 @@ static void print_head(const struct bh_cli_run *run)
     if (run->row.started.us && run->row.ended.us)
         print_line("took", bh_format_duration((run->row.ended.us - run->row.started.us) * 1000, took));
     BH_CLEANUP_FREE char *watched = bh_run_limits_list(run->row.limits);
-    BH_CLEANUP_FREE char *limits =
-        watched ? bh_asprintf("best-effort: %s are not enforced on this host", watched) : NULL;
+    BH_CLEANUP_FREE char *limits = watched ? bh_asprintf("best-effort: this host cannot enforce %s", watched) : NULL;
     if (limits)
         print_line("limits", limits);
     if (run->row.params && !bh_streq(run->row.params, "{}"))
@@ -70,6 +70,39 @@ static void print_agents(const struct bh_run_facts *facts)
         }
     }
     bh_table_print(table);
+}
+
+static void print_about(bool *first, const char *key, const char *who, const char *what)
+{
+    BH_CLEANUP_FREE char *text = bh_asprintf("%s: %s", who, what);
+    if (*first)
+        putchar('\n');
+    *first = false;
+    print_line(key, text);
+}
+
+/* Of the last attempts: what was held by best effort (who was held alike is one line), what of their output is missing,
+ * whose box is there to be looked at. */
+static void print_notes(const struct bh_cli_run *run, const struct bh_run_facts *facts)
+{
+    struct bh_map *said = bh_map_new(NULL);
+    bool first = true;
+    for (size_t i = 0; i < facts->n_attempts; i++) {
+        const struct bh_attempt_row *row = &facts->attempts[i];
+        if (i + 1 < facts->n_attempts && bh_streq(row->agent, row[1].agent))
+            continue;
+        if (row->limits && strstr(row->limits, "+best-effort") && bh_map_put(said, row->limits, said))
+            print_about(&first, "held by", row->agent, row->limits);
+        if (row->output_dropped > 0) {
+            BH_CLEANUP_FREE char *what =
+                bh_asprintf("%lld bytes of its output (limits.output)", (long long)row->output_dropped);
+            print_about(&first, "dropped", row->agent, what);
+        }
+        BH_CLEANUP_FREE char *kept = row->kept_box ? bh_home_path(&run->home, row->kept_box) : NULL;
+        if (kept && bh_map_put(said, kept, said))
+            print_about(&first, "kept box", row->agent, kept);
+    }
+    bh_map_free(said);
 }
 
 /* Why: of the run, and of each agent whose last attempt did not succeed. */
@@ -122,6 +155,7 @@ static int show(const struct bh_args *args)
         print_head(&run);
         putchar('\n');
         print_agents(&facts);
+        print_notes(&run, &facts);
         print_failures(&run, &facts);
     }
     bh_cli_document_fini(&doc);

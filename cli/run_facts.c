@@ -2,12 +2,22 @@
 /* Reads rows, makes the `show` object of the contract: every field present, null where it has no value. */
 #include "cli/run_facts.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/run_plan.h"
 #include "scheduler/run_limits.h"
+
+static bool is_over(const struct bh_cli_run *run)
+{
+    const char *s = run->row.status;
+    return bh_streq(s, "succeeded") || bh_streq(s, "failed") || bh_streq(s, "cancelled");
+}
 
 static void index_attempts(struct bh_run_facts *facts)
 {
@@ -18,12 +28,74 @@ static void index_attempts(struct bh_run_facts *facts)
     }
 }
 
+/* --- kept shared boxes --- */
+
+/* "ID.EPOCH.NUMBER": the length of ID, 0 where it is no shared box's folder. */
+static size_t shared_id_len(const char *name)
+{
+    size_t len = strlen(name);
+    for (int part = 0; part < 2; part++) {
+        size_t digits = 0;
+        for (; len > 0 && name[len - 1] >= '0' && name[len - 1] <= '9'; len--)
+            digits++;
+        if (digits == 0 || len < 2 || name[len - 1] != '.')
+            return 0;
+        len--;
+    }
+    return len;
+}
+
+/* Ids of boxes → the youngest folder of each: of shared boxes one is there only where it was kept. */
+static struct bh_map *kept_folders(const struct bh_cli_run *run)
+{
+    struct bh_map *kept = bh_map_new(bh_free);
+    BH_CLEANUP_FREE char *path = bh_home_run_path(&run->home, run->id, "boxes");
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        bh_close(fd);
+        return kept;
+    }
+    for (const struct dirent *e; (e = readdir(dir));) {
+        size_t len = shared_id_len(e->d_name);
+        BH_CLEANUP_FREE char *id = bh_strndup(e->d_name, len);
+        const char *other = len > 0 ? bh_map_get(kept, id) : NULL;
+        if (len == 0 || (other && strverscmp(other, e->d_name) > 0))
+            continue;
+        bh_map_del(kept, id);
+        bh_map_put(kept, id, bh_strdup(e->d_name));
+    }
+    (void)closedir(dir);
+    return kept;
+}
+
+/*
+ * A shared box is let go of at the end of its run, when all of its agents have been recorded: that it stayed is seen by
+ * its folder, and said of the last attempt of each of its agents.
+ */
+static void find_kept(const struct bh_cli_run *run, struct bh_run_facts *facts)
+{
+    if (!is_over(run) || bh_home_run_is_owned(&run->home, run->id))
+        return;
+    struct bh_map *kept = kept_folders(run);
+    for (size_t i = 0; i < facts->n_attempts; i++) {
+        struct bh_attempt_row *row = &facts->attempts[i];
+        bool last = i + 1 == facts->n_attempts || !bh_streq(row->agent, facts->attempts[i + 1].agent);
+        const char *folder = last && !row->kept_box ? bh_map_get(kept, row->box) : NULL;
+        if (folder)
+            row->kept_box = bh_asprintf("runs/%s/boxes/%s", run->id, folder);
+    }
+    bh_map_free(kept);
+}
+
 int bh_run_facts_read(const struct bh_cli_run *run, struct bh_run_facts *ret, struct bh_err **err)
 {
     int rc = bh_store_list_agents(run->store, run->id, &ret->agents, &ret->n_agents, err);
     if (rc == 0)
         rc = bh_store_list_attempts(run->store, run->id, &ret->attempts, &ret->n_attempts, err);
     index_attempts(ret);
+    if (rc == 0)
+        find_kept(run, ret);
     return rc;
 }
 
@@ -49,9 +121,7 @@ const struct bh_attempt_row *bh_run_facts_attempts(const struct bh_run_facts *fa
 
 bool bh_run_facts_abandoned(const struct bh_cli_run *run)
 {
-    const char *s = run->row.status;
-    bool over = bh_streq(s, "succeeded") || bh_streq(s, "failed") || bh_streq(s, "cancelled");
-    return !over && !bh_home_run_is_owned(&run->home, run->id);
+    return !is_over(run) && !bh_home_run_is_owned(&run->home, run->id);
 }
 
 static const char *const usage_keys[] = {"cpu_ms",   "max_rss_bytes", "disk_bytes", "box_ms",

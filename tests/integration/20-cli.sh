@@ -241,6 +241,38 @@ expect 0 'other runs go on' bulkhead show @latest:first
 mv "$BULKHEAD_HOME/runs/$run/head.away" "$BULKHEAD_HOME/runs/$run/head"
 expect 0 'with it the run is whole' bulkhead show "$run"
 
+# --- a shared box that is kept, and what a quiet run that fails says
+cat > crew.yaml << 'YAML'
+version: 1
+name: crew
+agents:
+  - {name: a, run: 'echo hi > scratch; exit 3'}
+YAML
+expect 1 'a quiet run that fails' bulkhead run crew.yaml -q
+same 'says in one line why' "$(printf '%s\n' "$errs" | grep -c .)" 1
+has 'who, by what, and how' "$errs" 'exit: run exited with code 3'
+has 'with the name' "$errs" 'failed    a '
+expect 0 'show of the kept shared box' bulkhead show @latest:crew -o json
+kept=$(json '["agents"][0]["attempts"][-1]["kept_box"]')
+check 'it is where show says' test -e "$kept/upper/root/workspace/scratch"
+expect 0 'explain' bulkhead explain @latest:crew
+has 'names it' "$out" "its box is kept: $kept"
+expect 0 'show as text' bulkhead show @latest:crew
+has 'names it too' "$out" "kept box  a: $kept"
+sed -i 's/name: a,/name: a, keep: never,/; s/name: crew/name: gone/' crew.yaml
+expect 1 'nobody wants to keep it' bulkhead run crew.yaml -q
+expect 0 'show' bulkhead show @latest:gone -o json
+same 'it is not kept' "$(json '["agents"][0]["attempts"][-1]["kept_box"]')" None
+cat > loud.yaml << 'YAML'
+version: 1
+name: loud
+agents: [{name: a, limits: {output: 4KiB}, run: 'head -c 100000 /dev/zero'}]
+YAML
+expect 0 'who writes too much' bulkhead run loud.yaml -q
+same 'and says nothing of it' "$errs" ''
+expect 0 'show' bulkhead show @latest:loud
+has 'says how much is missing' "$out" 'bytes of its output (limits.output)'
+
 mkdir alone
 cp bin/bulkhead alone/
 expect 7 'bulkhead without its other programs' alone/bulkhead run first/pipeline.yaml

@@ -49,7 +49,25 @@ same '  has it of the run' "$(printf '%s' "$out" | field '["limits"]')" best-eff
 same '  with what is not enforced' "$(printf '%s' "$out" | field '["not_enforced"]')" 'memory, cpus'
 has '  and of the attempts' "$(last 0 limits)" '+best-effort'
 expect 0 'show as text' bulkhead show @latest
-has '  says so too' "$out" 'best-effort: memory, cpus are not enforced on this host'
+has '  says so too' "$out" 'best-effort: this host cannot enforce memory, cpus'
+has '  and by what each is held' "$out" 'memory=watchdog'
+eat='import time; x = bytearray(200 << 20); time.sleep(86397)'
+cat > shared.yaml << YAML
+version: 1
+name: t
+max_failures: 2
+agents:
+  - {name: hog, limits: {memory: 32MiB, cpus: 1}, run: 'python3 -c "$eat"; exit 4'}
+  - {name: other, limits: {memory: 64MiB}, run: 'exec sleep 1'}
+  - {name: main, limits: {memory: 32MiB}, run: 'exec python3 -c "$eat"'}
+YAML
+expect 0 'in a shared box each agent is watched' bulkhead run shared.yaml -q
+same '  who took too much is out of memory' "$(last 0 reason) $(last 2 reason)" 'oom oom'
+has '  and told by how much' "$(last 2 detail)" 'the processes of the agent held'
+same '  nobody else is' "$(last 1 status)" succeeded
+has '  by the watch' "$(last 0 limits)" 'memory=watchdog cpus=affinity'
+has '  which is recorded as that' "$(last 0 limits)" '+best-effort'
+lacks '  and of nobody who did not ask' "$(last 1 limits)" 'cpus='
 cat > fails.yaml << 'YAML'
 version: 1
 name: t
