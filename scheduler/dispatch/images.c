@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "scheduler/dispatch/submission.h"
 #include "topologies/base_ref.h"
 
 static bool is_image(const char *base)
@@ -42,17 +43,28 @@ static void place(const struct bh_plan *plan, const struct bh_plan_box *box, str
     bh_err_at(err, plan->pipeline->file, at->pos.line, at->pos.column, path ? path : "base");
 }
 
+static bool is_needed(const struct bh_plan_box *box, const bool *wanted)
+{
+    for (size_t i = 0; i < box->n_agents; i++) {
+        if (wanted[box->agents[i]])
+            return true;
+    }
+    return false;
+}
+
 int bh_images_import(const struct bh_plan *plan, const char *file, struct bh_image_host *host,
                      struct bh_val *submission, struct bh_errlist *errors)
 {
     struct bh_val *images = bh_val_set(submission, "images", bh_val_map());
     BH_CLEANUP_FREE char *folder = bh_path_dirname(file);
+    BH_CLEANUP_FREE bool *wanted = bh_calloc(plan->n_agents + 1, sizeof(*wanted));
     int first = 0;
+    bh_submission_wanted(plan, submission, wanted);
     for (size_t i = 0; i < plan->n_boxes; i++) {
         const struct bh_plan_box *box = &plan->boxes[i];
         struct bh_image image = {0};
         struct bh_err *err = NULL;
-        if (!is_image(box->base) || bh_val_get(images, box->base))
+        if (!is_image(box->base) || bh_val_get(images, box->base) || !is_needed(box, wanted))
             continue;
         int rc = bh_image_import(host, box->base, folder, &image, &err);
         bh_val_set(images, box->base, rc == 0 ? bh_image_to_val(&image) : bh_val_map()); /* one complaint of each */

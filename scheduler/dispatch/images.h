@@ -12,8 +12,8 @@
 
 /* Whether some box stands on one. */
 bool bh_images_any(const struct bh_plan *plan);
-/* Imports each base of a box that is no `host`; blocks. All errors go to `errors`, with their places in the document.
- */
+/* Imports each base of a box that is no `host` and that an agent runs in, by the submission's options; blocks. All
+ * errors go to `errors`, with their places in the document. */
 int bh_images_import(const struct bh_plan *plan, const char *file, struct bh_image_host *host,
                      struct bh_val *submission, struct bh_errlist *errors) BH_MUST_CHECK;
 /*

@@ -36,6 +36,11 @@ printf 'version: 1\nname: only\nagents:\n  - {name: a, run: "true"}\n  - {name: 
 expect 0 'the base of an agent that is left out need not be there' bulkhead run -q only.yaml --only a
 expect 3 'that of one who runs must' bulkhead run -q only.yaml --only b
 
+# --- what will not run is not taken in ---
+printf 'version: 1\nname: only\nagents:\n  - {name: a, run: "true"}\n  - {name: b, topology: per-agent, base: "oci:not-there", run: "true"}\n' > only.yaml
+expect 0 'the base of an agent that is left out need not be there' bulkhead run -q only.yaml --only a
+expect 3 'that of one who runs must' bulkhead run -q only.yaml --only b
+
 # --- what a box finds ---
 image layout good
 pipeline good.yaml oci:good 'id -u; id -g; pwd

@@ -411,7 +411,7 @@ int bh_put_begin(struct bh_putter *p, const struct bh_put_entry *e, int *ret_fd)
     p->now = e->path;
     if (++p->entries > p->max_entries)
         return bh_put_bad(p, "there are more than %lld entries", (long long)p->max_entries);
-    if (clean(p, e->path, &path) < 0)
+    if (bh_put_room(p) < 0 || clean(p, e->path, &path) < 0)
         return -1;
     return path.len == 0 ? put_root(p, e) : put_at(p, e, path.data, ret_fd);
 }
@@ -449,6 +449,8 @@ int bh_put_data(struct bh_putter *p, int fd, int64_t offset, const void *data, s
     p->bytes += (int64_t)len;
     if (p->bytes > p->max_bytes)
         return bh_put_bad(p, "there are more than %lld bytes", (long long)p->max_bytes);
+    if (bh_put_room(p) < 0)
+        return -1;
     while (len > 0) {
         bool hole;
         size_t part = alike(at, offset, len, &hole);

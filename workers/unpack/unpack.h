@@ -31,6 +31,8 @@ struct bh_putter {
     bool ids; /* give each entry the owner that the archive says; else all is ours */
     int64_t max_entries, max_bytes;
     int64_t entries, bytes;
+    bool looked; /* at the disk, and when that is to be done again */
+    int64_t look_entries, look_bytes;
     const char *now; /* the entry that is being made, as the archive has it */
     int parent;      /* of the last entry, -1: none */
     char *parent_path;
@@ -59,6 +61,8 @@ void bh_putter_fini(struct bh_putter *p);
 /* Sets the fault (the first one stays) and gives -1. BAD: the archive is at fault; HOST: errno says why we cannot. */
 int bh_put_bad(struct bh_putter *p, const char *fmt, ...) BH_PRINTF(2, 3);
 int bh_put_host(struct bh_putter *p, const char *what);
+/* Where the disk has less left than the host's reserve: the fault is ENOSPC. */
+int bh_put_room(struct bh_putter *p);
 
 /* -1 and the fault. *ret_fd: of a file, to be written and ended; -1: there is nothing to write. */
 int bh_put_begin(struct bh_putter *p, const struct bh_put_entry *e, int *ret_fd);
