@@ -145,7 +145,7 @@ static int gc(const struct bh_args *args)
     rc = bh_home_open(bh_args_get(args, "home"), false, &home, &err);
     if (rc == 0 && (rc = bh_home_check_own(&home, &err)) != 0)
         bh_home_close(&home);
-    if (rc != 0 && rc != -BH_E_NOT_FOUND)
+    if (rc != 0 && (rc != -BH_E_NOT_FOUND || bh_args_get(args, "home"))) /* one that was named should be there */
         return bh_cli_fail(args, err);
     if (rc == -BH_E_NOT_FOUND) { /* no state, nothing left over in it */
         const struct bh_gc_result none = {0};

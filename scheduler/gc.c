@@ -164,18 +164,25 @@ static void clear_temporary(const struct gc *g)
     (void)closedir(dir);
 }
 
-static void count_bases(const struct gc *g)
+static void count_in(const struct gc *g, const char *folder)
 {
-    DIR *dir = bh_home_list(g->home, "bases");
+    DIR *dir = bh_home_list(g->home, folder);
     if (!dir)
         return;
     for (struct dirent *e; (e = readdir(dir)) != NULL;) {
-        if (e->d_name[0] == '.')
+        if (e->d_name[0] == '.' || bh_streq(e->d_name, "images"))
             continue;
         g->ret->bases++;
         g->ret->base_bytes += bh_reclaim_bytes(dirfd(dir), e->d_name);
     }
     (void)closedir(dir);
+}
+
+/* Of images each layer counts. */
+static void count_bases(const struct gc *g)
+{
+    count_in(g, "bases");
+    count_in(g, "bases/images");
 }
 
 /* --- the host --- */

@@ -155,6 +155,8 @@ rm -rf good2; cp -r good good2; pipeline good2.yaml oci:good2 'id -u'
 said 'the same image elsewhere' good2.yaml
 same 'is the same layers' "$(parts '*')" "$before"
 same 'nothing half-made is left' "$(half_made "$BULKHEAD_HOME")" 0
+expect 0 'gc' bulkhead gc -o json
+same 'counts layers of images' "$(printf '%s' "$out" | field '["bases"]["kept"]')" "$(find "$BULKHEAD_HOME"/bases "$BULKHEAD_HOME"/bases/images -mindepth 1 -maxdepth 1 ! -name images | wc -l)"
 image layout-plain twice
 for i in 1 2 3; do
   pipeline "twice$i.yaml" oci:twice 'cat /b/replaced'

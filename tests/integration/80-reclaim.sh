@@ -63,7 +63,9 @@ lying_about() { find /tmp /dev/shm /run /var/tmp -maxdepth 1 -name '*bulkhead*' 
 mounts() { sed 's/^[0-9]* [0-9]* //' /proc/self/mountinfo; }
 
 # --- what the verb says
-expect 0 'gc without a state directory' bulkhead gc --home "$work/none"
+expect 2 'gc of a state directory that is not there' bulkhead gc --home "$work/none"
+has 'says so' "$errs" "no state directory at '$work/none'"
+BULKHEAD_HOME=$work/none expect 0 'gc without a state directory' bulkhead gc
 same 'has nothing to do' "$out" 'nothing is left over'
 check 'and makes none' test ! -e none
 for option in '--older-than 3d' '--keep-last 2' '--keep-failed'; do
