@@ -65,7 +65,8 @@ static int send(struct walk *w, const void *data, size_t len)
     return -BH_E_IO;
 }
 
-/* All that an entry is but its content goes into the key. */
+/* All that an entry is but its content goes into the key, and which file it is and when it was last changed: another
+ * directory never has the same key, nor this one after a change, though it be made to look the same. */
 static int send_head(struct walk *w, enum bh_tree_type type, const struct stat *st, const char *path, const char *link)
 {
     struct bh_tree_head head = {
@@ -79,6 +80,9 @@ static int send_head(struct walk *w, enum bh_tree_type type, const struct stat *
         .path_len = (uint32_t)strlen(path),
         .link_len = (uint32_t)strlen(link),
     };
+    /* Names, sizes and times can be set to anything; these cannot, but by whoever may write the host's disk itself. */
+    const uint64_t identity[] = {st->st_dev, st->st_ino, (uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec};
+    bh_hasher_add(w->hasher, identity, sizeof(identity));
     bh_hasher_add(w->hasher, &head, sizeof(head));
     bh_hasher_add(w->hasher, path, head.path_len);
     bh_hasher_add(w->hasher, link, head.link_len);

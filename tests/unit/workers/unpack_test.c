@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "tests/support/t.h"
 #include "workers/rootfs/image_tree.h"
 
@@ -407,6 +408,26 @@ static void test_tree(void **state)
     tear_down((void *[]){&from});
 }
 
+/* A key is of this directory as it is: one that only looks the same, by size and time, is another. */
+static void test_look_alikes(void **state)
+{
+    const struct timespec times[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000}};
+    struct bh_digest keys[2];
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(keys); i++) {
+        BH_CLEANUP_FREE char *dir = t_tmpdir(), *file = bh_path_join(dir, "tool");
+        BH_CLEANUP_FD int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        T_INT(bh_write_all(fd, i ? "evil" : "good", 4), 0);
+        T_INT(futimens(fd, times), 0);
+        T_INT(utimensat(AT_FDCWD, dir, times, 0), 0);
+        keys[i] = key_of(dir);
+        struct bh_digest again = key_of(dir);
+        T_TRUE(bh_digest_equal(&again, &keys[i]));
+        t_tmpdir_free(BH_TAKE(dir));
+    }
+    T_TRUE(!bh_digest_equal(&keys[0], &keys[1]));
+}
+
 static void test_bad_streams(void **state)
 {
     struct rig *r = *state;
@@ -425,9 +446,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        TEST(test_entries), TEST(test_replacing),   TEST(test_whiteouts), TEST(test_refused),
-        TEST(test_budgets), TEST(test_first_fault), TEST(test_tar),       TEST(test_bad_tars),
-        TEST(test_files),   TEST(test_tree),        TEST(test_holes),     TEST(test_bad_streams),
+        TEST(test_entries),     TEST(test_replacing),   TEST(test_whiteouts),   TEST(test_refused), TEST(test_budgets),
+        TEST(test_first_fault), TEST(test_tar),         TEST(test_bad_tars),    TEST(test_files),   TEST(test_tree),
+        TEST(test_holes),       TEST(test_look_alikes), TEST(test_bad_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
