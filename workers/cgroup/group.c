@@ -12,6 +12,7 @@
 #include "workers/cgroup/priv.h"
 
 #define PERIOD_US 100000
+#define SOCKETS_SHARE 4     /* of the limit of memory, beside it */
 #define QUOTA_LEAST_US 1000 /* the kernel's */
 #define FREEZE_WAIT_MS 1000
 #define FREEZE_ROUNDS 64
@@ -140,6 +141,9 @@ static int limit_memory(const struct bh_cgroup *cg, const char *group, int64_t b
         (void)bh_cgroup_write(dir, group, "memory.swap.max", "0");
     else
         (void)bh_cgroup_write_number(dir, group, "memory.memsw.limit_in_bytes", bytes);
+    /* v1 counts what waits in sockets apart, and not at all until it has a limit: a sender is slowed down by it. */
+    if (!v2)
+        (void)bh_cgroup_write_number(dir, group, "memory.kmem.tcp.limit_in_bytes", bytes / SOCKETS_SHARE);
     return 0;
 }
 
