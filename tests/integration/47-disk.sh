@@ -102,6 +102,12 @@ agents:
   - {name: bad, run: 'while :; do head -c 1M /dev/zero >> f; done 2> /dev/null'}
   - {name: good, run: 'echo fine > out/g', outputs: [g]}
 YAML
+if [ -x /bin/busybox ]; then
+  PYTHONPATH="$BH_SOURCE/tests/support" python3 -B -c '
+import make_image as m
+m.write_layout("bomb", [m.second_layer(lambda t: t.add("bomb", data=b"bulkhead" * (12 << 20)), "gzip")])'
+  printf 'version: 1\nname: bomb\nbase: "oci:bomb"\nagents:\n  - {name: a, run: "true"}\n' > bomb.yaml
+fi
 # shellcheck disable=SC2016 # for the shell within
 expect 0 "everything on it goes as it should" unshare -m bash -c '
 set -eu
@@ -121,6 +127,17 @@ said 7 run ok.yaml
 grep -q "is nearly full" said || { cat said; exit 1; }
 rm disk/others
 said 0 run ok.yaml -q
+if [ -e bomb.yaml ]; then # a few KiB that hold more than there is
+  head -c 1G /dev/zero > disk/others 2>/dev/null || true
+  truncate -s -100M disk/others
+  said 7 run bomb.yaml
+  grep -q "disk, which is nearly full" said || { cat said; exit 1; }
+  free=$(df --output=avail -B1M disk | tail -n 1)
+  [ "$free" -ge 30 ] || { echo "$free MiB are free"; exit 1; }
+  [ -z "$(find disk/home/bases -name ".bh-tmp-*")" ] || { echo "something is left"; exit 1; }
+  said 0 run ok.yaml -q
+  rm disk/others
+fi
 mount -o remount,bind,ro disk
 said 7 run ok.yaml
 grep -q "Read-only file system" said || { cat said; exit 1; }
