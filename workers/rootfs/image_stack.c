@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "workers/rootfs/image_stack.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,14 +12,17 @@
 #include "base/mem.h"
 #include "base/path.h"
 
-static bool is_opaque(int root, const char *path)
+enum one { ONE_NONE, ONE_HIDES, ONE_FILE, ONE_DIR, ONE_OPAQUE, ONE_OTHER, ONE_CLOSED };
+
+static enum one look_at_dir(int root, const char *path)
 {
     char value[2];
     BH_CLEANUP_FD int dir = bh_open_beneath(root, path, O_RDONLY | O_DIRECTORY, 0);
-    return dir >= 0 && fgetxattr(dir, "user.overlay.opaque", value, sizeof(value)) == 1 && value[0] == 'y';
+    if (dir < 0 && errno == EACCES)
+        return ONE_CLOSED;
+    bool opaque = dir >= 0 && fgetxattr(dir, "user.overlay.opaque", value, sizeof(value)) == 1 && value[0] == 'y';
+    return opaque ? ONE_OPAQUE : ONE_DIR;
 }
-
-enum one { ONE_NONE, ONE_HIDES, ONE_FILE, ONE_DIR, ONE_OPAQUE, ONE_OTHER };
 
 static enum one look(int root, const char *path)
 {
@@ -26,10 +30,12 @@ static enum one look(int root, const char *path)
     BH_CLEANUP_FD int fd = bh_open_beneath(root, path, O_PATH | O_NOFOLLOW, 0);
     if (fd < 0 && errno == ELOOP)
         return ONE_OTHER;
+    if (fd < 0 && errno == EACCES)
+        return ONE_CLOSED;
     if (fd < 0 || fstat(fd, &st) < 0)
         return ONE_NONE;
     if (S_ISDIR(st.st_mode))
-        return is_opaque(root, path) ? ONE_OPAQUE : ONE_DIR;
+        return look_at_dir(root, path);
     if (S_ISREG(st.st_mode))
         return ONE_FILE;
     return S_ISCHR(st.st_mode) && st.st_rdev == makedev(0, 0) ? ONE_HIDES : ONE_OTHER;
@@ -44,6 +50,8 @@ static enum bh_stack_found step(const int *roots, size_t n, bool *live, const ch
         live[i] = one == ONE_DIR || one == ONE_OPAQUE;
         if (one == ONE_NONE)
             continue;
+        if (one == ONE_CLOSED)
+            return BH_STACK_CLOSED;
         if (!live[i] && !found && one != ONE_HIDES) {
             *ret_at = i;
             return one == ONE_FILE ? BH_STACK_FILE : BH_STACK_OTHER;
@@ -75,7 +83,7 @@ enum bh_stack_found bh_stack_find(const int *roots, size_t n, const char *path, 
         int flags = found == BH_STACK_FILE ? O_RDONLY | O_NOFOLLOW | O_NONBLOCK : O_PATH | O_DIRECTORY;
         *ret_fd = bh_open_beneath(roots[at], path, flags, 0);
         if (*ret_fd < 0)
-            return BH_STACK_OTHER;
+            return errno == EACCES ? BH_STACK_CLOSED : BH_STACK_OTHER;
     }
     return found;
 }

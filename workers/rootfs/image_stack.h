@@ -7,7 +7,13 @@
 
 #include "base/compiler.h"
 
-enum bh_stack_found { BH_STACK_NONE, BH_STACK_FILE, BH_STACK_DIR, BH_STACK_OTHER /* a symlink on the way, too */ };
+enum bh_stack_found {
+    BH_STACK_NONE,
+    BH_STACK_FILE,
+    BH_STACK_DIR,
+    BH_STACK_OTHER,  /* a symlink on the way, too */
+    BH_STACK_CLOSED, /* its mode, or that of a directory on the way, keeps us out: nothing can be said of it */
+};
 
 /*
  * `roots`: descriptors, newest first. `path` is clean. *ret_fd (may be NULL): of a FILE, to read; of a DIR, O_PATH of

@@ -118,6 +118,34 @@ static void test_links(void **state)
     T_INT(layer_of(r, "etc/group"), 0);
 }
 
+/* What a closed directory holds is not known: neither that it holds nothing, nor that a lower layer shows through. */
+static void test_closed(void **state)
+{
+    struct rig *r = *state;
+    int fd = -1;
+    file(r, 2, "etc/passwd");
+    file(r, 1, "etc/passwd");
+    file(r, 2, "srv/shut");
+    T_INT(fchmodat(r->roots[1], "etc", 0, 0), 0);
+    T_INT(fchmodat(r->roots[2], "srv/shut", 0, 0), 0);
+    bool root = geteuid() == 0;
+    if (root)
+        T_INT(seteuid(65534), 0); /* and without the capabilities of root */
+    enum bh_stack_found inside = bh_stack_find(r->roots, LAYERS, "etc/passwd", NULL),
+                        folder = bh_stack_find(r->roots, LAYERS, "etc", NULL),
+                        open = bh_stack_find(r->roots, LAYERS, "srv/shut", &fd),
+                        other = bh_stack_find(r->roots, LAYERS, "var/x", NULL);
+    if (root)
+        T_INT(seteuid(0), 0);
+    T_INT(fchmodat(r->roots[1], "etc", 0755, 0), 0);
+    T_INT(inside, BH_STACK_CLOSED);
+    T_INT(folder, BH_STACK_CLOSED);
+    T_INT(open, BH_STACK_CLOSED);
+    T_INT(fd, -1);
+    T_INT(other, BH_STACK_NONE);
+    T_INT(layer_of(r, "etc/passwd"), 1);
+}
+
 static void test_usr_dirs(void **state)
 {
     struct rig *r = *state;
@@ -150,10 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        TEST(test_newest),
-        TEST(test_hidden),
-        TEST(test_links),
-        TEST(test_usr_dirs),
+        TEST(test_newest), TEST(test_hidden), TEST(test_links), TEST(test_closed), TEST(test_usr_dirs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
