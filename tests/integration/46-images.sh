@@ -36,11 +36,6 @@ printf 'version: 1\nname: only\nagents:\n  - {name: a, run: "true"}\n  - {name: 
 expect 0 'the base of an agent that is left out need not be there' bulkhead run -q only.yaml --only a
 expect 3 'that of one who runs must' bulkhead run -q only.yaml --only b
 
-# --- what will not run is not taken in ---
-printf 'version: 1\nname: only\nagents:\n  - {name: a, run: "true"}\n  - {name: b, topology: per-agent, base: "oci:not-there", run: "true"}\n' > only.yaml
-expect 0 'the base of an agent that is left out need not be there' bulkhead run -q only.yaml --only a
-expect 3 'that of one who runs must' bulkhead run -q only.yaml --only b
-
 # --- what a box finds ---
 image layout good
 pipeline good.yaml oci:good 'id -u; id -g; pwd
@@ -108,6 +103,19 @@ same 'wins over the image' "$said" $'0\n/root\nwrote'
 pipeline workdir.yaml oci:good 'pwd' 'workdir: /srv'
 said 'workdir in the document' workdir.yaml
 same 'wins over the image' "$said" /srv
+for path in /proc/self/fd /sys/made /etc/hosts/x /etc/passwd/x; do
+  rm -rf nodir; image "workdir:$path" nodir; pipeline nodir.yaml oci:nodir true
+  expect 3 "an image that wants to work in $path" bulkhead run -q nodir.yaml
+  has 'is told that it is its own fault' "$errs" "the WorkingDir '$path' of the image cannot be made"
+done
+image closed:etc closed; pipeline closed.yaml oci:closed 'echo here'
+case $mode in
+  root) expect 0 'an image whose /etc is closed, for root' bulkhead run -q closed.yaml ;;
+  user)
+    expect 3 'an image whose /etc is closed, without privileges' bulkhead run -q closed.yaml
+    has 'is told that its modes are' "$errs" "the modes in the image keep its own user from '/etc/passwd'"
+    ;;
+esac
 pipeline setup.yaml oci:good 'cat /etc/made; cat /workspace/given; touch /workspace/given' 'setup: echo made > /etc/made; echo given > /workspace/given'
 said 'setup in an image' setup.yaml
 same 'makes what run finds' "$said" $'made\ngiven'

@@ -380,6 +380,10 @@ def make(kind, out):
         write_layout(out, [second_layer(HOSTILE[argument])])
     elif name == "harmless":
         write_layout(out, [second_layer(HARMLESS[argument])])
+    elif name == "closed":
+        write_layout(out, [second_layer(lambda t: t.dir(argument, mode=0))])
+    elif name == "workdir":
+        write_layout(out, [good(config={"WorkingDir": argument, "Env": ["PATH=/bin"]})])
     else:
         KINDS[name](out)
 
