@@ -148,7 +148,7 @@ static void copies_arrive(void **state)
     const struct bh_box_copy copies[] = {{"files/tool", "bin/tool", 0755}, {"files/data", "a/b/data", 0644}};
     struct bh_exec_spec spec = {.copies = copies, .n_copies = 2};
     run_in(&box, spec, "bin/tool; cat a/b/data; stat -c '%U %a' bin/tool a/b/data a; echo more >> a/b/data && echo own",
-           "tool\ndata\nagent 755\nagent 644\nagent 2755\nown\n");
+           "tool\ndata\nagent 755\nagent 644\nagent 755\nown\n");
     run_in(&box, spec, "cat a/b/data", "data\n"); /* again: replaced */
 }
 
