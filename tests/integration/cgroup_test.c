@@ -317,7 +317,7 @@ static void a_stranger_is_not_frozen(void **state)
     (void)state;
     need(BH_CGROUP_FREEZER);
     if (cg.kind != BH_CGROUP_V1 || cg.dirs[BH_CGROUP_FREEZER] < 0)
-        t_skip("freezer", "no freezer hierarchy of v1");
+        t_skip("freezer-v1", "no freezer hierarchy of v1");
     pid_t pid = start_in("b5", do_spin_for_ever), stranger = fork();
     if (stranger == 0) {
         bh_cgroup_close(&cg);
