@@ -320,6 +320,21 @@ bool bh_path_is_clean(const char *name)
     }
 }
 
+bool bh_path_escapes(const char *path, size_t len)
+{
+    int depth = 0;
+    for (const char *s = path, *end = path + len; s < end && depth >= 0;) {
+        const char *slash = memchr(s, '/', (size_t)(end - s));
+        size_t n = slash ? (size_t)(slash - s) : (size_t)(end - s);
+        if (n == 2 && memcmp(s, "..", 2) == 0)
+            depth--;
+        else if (n > 0 && !(n == 1 && *s == '.'))
+            depth++;
+        s += n + 1;
+    }
+    return depth < 0;
+}
+
 bool bh_path_is_agents_own(const char *path)
 {
     static const char *const names[] = {"in", "prompt.md", "params.json", "needs.json"};

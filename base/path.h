@@ -48,6 +48,8 @@ char *bh_path_dirname(const char *path);
  * one leading "./" has been taken off by the caller).
  */
 bool bh_path_is_clean(const char *name);
+/* Whether the first `len` bytes of a relative path leave its folder on the way, going by their text. */
+bool bh_path_escapes(const char *path, size_t len);
 /*
  * Whether a clean path, relative to /workspace, is or lies below what each agent has of its own there: in, prompt.md,
  * params.json, needs.json. The loader refuses such paths, and so does a box's init.

@@ -3,33 +3,13 @@
 
 #include <string.h>
 
+#include "base/path.h"
 #include "base/text.h"
 
 static const struct kind {
     const char *prefix;
     enum bh_base_kind kind;
 } kinds[] = {{"dir:", BH_BASE_DIR}, {"oci:", BH_BASE_OCI}, {"oci-archive:", BH_BASE_ARCHIVE}};
-
-/* Whether a path is absolute or leaves its folder on the way, going by its text. */
-static bool leads_out(const char *path, size_t len)
-{
-    const char *end = path + len;
-    int depth = 0;
-    if (len > 0 && *path == '/')
-        return true;
-    for (const char *s = path; s < end;) {
-        const char *slash = memchr(s, '/', (size_t)(end - s));
-        size_t n = slash ? (size_t)(slash - s) : (size_t)(end - s);
-        if (n == 2 && memcmp(s, "..", 2) == 0)
-            depth--;
-        else if (n > 0 && !(n == 1 && *s == '.'))
-            depth++;
-        if (depth < 0)
-            return true;
-        s += n + 1;
-    }
-    return false;
-}
 
 const char *bh_base_parse(const char *text, struct bh_base_ref *ret)
 {
@@ -54,6 +34,6 @@ const char *bh_base_parse(const char *text, struct bh_base_ref *ret)
         return "has no path";
     if (ret->ref && !*ret->ref)
         return "has nothing behind its last ':'";
-    ret->outside = leads_out(ret->path, ret->path_len);
+    ret->outside = *ret->path == '/' || bh_path_escapes(ret->path, ret->path_len);
     return NULL;
 }

@@ -92,28 +92,13 @@ const char *bh_fill_path(struct bh_planner *pl, const struct bh_scope *scope, st
     return t.s;
 }
 
-/* Whether a relative path leaves its folder on the way, going by its text. */
-static bool escapes(const char *path)
-{
-    int depth = 0;
-    for (const char *s = path; *s && depth >= 0; s += *s == '/') {
-        size_t n = strcspn(s, "/");
-        if (n == 2 && memcmp(s, "..", 2) == 0)
-            depth--;
-        else if (n > 0 && !(n == 1 && *s == '.'))
-            depth++;
-        s += n;
-    }
-    return depth < 0;
-}
-
 const char *bh_fill_host_path(struct bh_planner *pl, const struct bh_scope *scope, struct bh_str text,
                               struct bh_where at)
 {
     if (!text.s)
         return NULL;
     struct bh_text t = fill_forms(pl, scope, text, at);
-    if (was_filled(text, &t) && (*t.sample == '/' || *t.sample == '\0' || escapes(t.sample)))
+    if (was_filled(text, &t) && (*t.sample == '/' || *t.sample == '\0' || bh_path_escapes(t.sample, strlen(t.sample))))
         bh_planner_fail(pl, BH_E_BAD_VALUE, text.pos, bh_where_path(pl, at),
                         "the path '%.200s' leads out of the folder of this file", t.s);
     return t.s;

@@ -67,24 +67,6 @@ bool bh_clean_path(struct bh_reader *r, const struct bh_node *n, const char *tex
     return true;
 }
 
-/* Whether a relative path leaves its folder on the way, going by its text. */
-static bool escapes(const char *text)
-{
-    int depth = 0;
-    for (const char *s = text; *s;) {
-        size_t n = strcspn(s, "/");
-        if (n == 2 && memcmp(s, "..", 2) == 0)
-            depth--;
-        else if (n > 0 && !(n == 1 && *s == '.'))
-            depth++;
-        if (depth < 0)
-            return true;
-        s += n;
-        s += *s == '/';
-    }
-    return false;
-}
-
 bool bh_read_host_path(struct bh_reader *r, const struct bh_node *n, enum bh_holds holds, struct bh_str *ret)
 {
     struct bh_str path;
@@ -92,9 +74,9 @@ bool bh_read_host_path(struct bh_reader *r, const struct bh_node *n, enum bh_hol
         return false;
     BH_CLEANUP_BUF struct bh_buf blank = BH_BUF_INIT;
     bh_placeholder_blank(path.s, &blank);
-    const char *problem = *blank.data == '/'    ? "is absolute: paths lie beneath the folder of this file"
-                          : escapes(blank.data) ? "leads out of the folder of this file"
-                                                : NULL;
+    const char *problem = *blank.data == '/' ? "is absolute: paths lie beneath the folder of this file"
+                          : bh_path_escapes(blank.data, strlen(blank.data)) ? "leads out of the folder of this file"
+                                                                            : NULL;
     if (problem) {
         path_error(r, n, false, path.s, problem);
         return false;

@@ -454,6 +454,19 @@ static void test_join_and_dirname(void **state)
     }
 }
 
+static void test_escapes(void **state)
+{
+    static const char *const stay[] = {"", ".", "a", "a/..", "a/../b", "./a//../b", "..a/...", "a/b/../.."};
+    static const char *const leave[] = {"..", "../a", "a/../..", "./../a", "a//../../b", "a/../../a"};
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(stay); i++)
+        assert_false(bh_path_escapes(stay[i], strlen(stay[i])));
+    for (size_t i = 0; i < BH_ARRAY_LEN(leave); i++)
+        T_TRUE(bh_path_escapes(leave[i], strlen(leave[i])));
+    assert_false(bh_path_escapes("a:../..", 1));
+    assert_false(bh_path_escapes("a/..:..", 4));
+}
+
 static void test_is_clean(void **state)
 {
     (void)state;
@@ -483,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_read_file),
         cmocka_unit_test(test_join_and_dirname),
         cmocka_unit_test(test_is_clean),
+        cmocka_unit_test(test_escapes),
     };
     return cmocka_run_group_tests(tests, make_tree, remove_tree);
 }
