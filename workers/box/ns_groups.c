@@ -43,10 +43,7 @@ static int limit_exec(const struct bh_exec *exec, const char *name, const struct
         .pids = l->of[BH_LIMIT_PIDS] > 0 ? l->of[BH_LIMIT_PIDS] + 1 : 0, /* its small PID 1 */
     };
     uint32_t failed = bh_cgroup_limit(&exec->box->ns->cgroup, name, &set);
-    uint32_t asked = (l->asked & 1u << BH_LIMIT_MEMORY ? BH_CGROUP_BIT(BH_CGROUP_MEMORY) : 0) |
-                     (l->asked & 1u << BH_LIMIT_CPUS ? BH_CGROUP_BIT(BH_CGROUP_CPU) : 0) |
-                     (l->asked & 1u << BH_LIMIT_PIDS ? BH_CGROUP_BIT(BH_CGROUP_PIDS) : 0);
-    return failed & asked & exec->box->ns->cgroup.can ? -1 : 0;
+    return failed & bh_cgroup_asked(l->asked) & exec->box->ns->cgroup.can ? -1 : 0;
 }
 
 int bh_ns_group_exec(struct bh_exec *exec, const struct bh_limits *limits, int fds[static BH_CGROUP_PARTS])

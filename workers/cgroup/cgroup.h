@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "base/compiler.h"
+#include "topologies/limits.h"
 
 enum bh_cgroup_kind { BH_CGROUP_NONE, BH_CGROUP_V1, BH_CGROUP_V2 };
 enum bh_cgroup_part {
@@ -32,6 +33,14 @@ enum bh_cgroup_part {
 #define BH_CGROUP_BIT(part) (1u << (part))
 #define BH_CGROUP_LIMITS \
     (BH_CGROUP_BIT(BH_CGROUP_MEMORY) | BH_CGROUP_BIT(BH_CGROUP_CPU) | BH_CGROUP_BIT(BH_CGROUP_PIDS))
+
+/* Of the `asked` bits of limits those that a group can hold. */
+static inline uint32_t bh_cgroup_asked(uint32_t asked)
+{
+    return (asked & 1u << BH_LIMIT_MEMORY ? BH_CGROUP_BIT(BH_CGROUP_MEMORY) : 0) |
+           (asked & 1u << BH_LIMIT_CPUS ? BH_CGROUP_BIT(BH_CGROUP_CPU) : 0) |
+           (asked & 1u << BH_LIMIT_PIDS ? BH_CGROUP_BIT(BH_CGROUP_PIDS) : 0);
+}
 
 #define BH_CGROUP_TOP "bulkhead"
 #define BH_CGROUP_SELF "bulkhead-main" /* v2, delegated: the leaf that our own processes move to */

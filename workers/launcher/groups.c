@@ -5,7 +5,6 @@
  * too.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/units.h"
 #include "workers/launcher/launcher.h"
 
 #define INIT 1 /* it is in the group of its box and is not the agent's */
@@ -25,34 +22,11 @@ static void name_group(char name[static 16], uint32_t group)
     (void)snprintf(name, 16, "b%u", group);
 }
 
-/* The 22nd field; the second is in parentheses and may hold anything. */
-int bh_read_start(pid_t pid, char start[static 24])
-{
-    char path[64], text[1024];
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (n <= 0)
-        return -1;
-    text[n] = '\0';
-    char *at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (!at)
-        return -1;
-    size_t len = strspn(at + 1, "0123456789");
-    if (len == 0 || len >= 24)
-        return -1;
-    memcpy(start, at + 1, len);
-    start[len] = '\0';
-    return 0;
-}
-
 void bh_groups_start(struct bh_launcher *l, bool off)
 {
     const pid_t family[] = {getpid(), getppid(), 0};
-    char start[24] = "0", id[48];
-    (void)bh_read_start(getpid(), start);
+    char start[BH_PROCESS_START] = "0", id[48];
+    (void)bh_process_start(getpid(), start);
     (void)snprintf(id, sizeof(id), "%d-%s", (int)getpid(), start);
     bh_cgroup_begin(&l->cgroup, id, family, off);
     struct bh_limits usual = {0};
@@ -157,10 +131,7 @@ int bh_groups_limit(struct bh_launcher *l, const struct bh_msg_create *msg, cons
     if (l->cgroup.kind == BH_CGROUP_NONE)
         return 0;
     leave_out_what_is_set(l, &set);
-    uint32_t asked = (limits->asked & BH_LIMITS_MEMORY ? BH_CGROUP_BIT(BH_CGROUP_MEMORY) : 0) |
-                     (limits->asked & BH_LIMITS_CPUS ? BH_CGROUP_BIT(BH_CGROUP_CPU) : 0) |
-                     (limits->asked & BH_LIMITS_PIDS ? BH_CGROUP_BIT(BH_CGROUP_PIDS) : 0);
-    uint32_t failed = bh_cgroup_limit(&l->cgroup, name, &set) & asked & l->cgroup.can;
+    uint32_t failed = bh_cgroup_limit(&l->cgroup, name, &set) & bh_cgroup_asked(limits->asked) & l->cgroup.can;
     if (failed)
         return say_which(fail, failed, limits);
     if (msg->flags & BH_CREATE_SHARED && bh_cgroup_share(&l->cgroup, name, shell->pid) < 0)

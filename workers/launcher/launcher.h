@@ -9,14 +9,15 @@
 #include <linux/filter.h>
 #include <sys/types.h>
 
+#include "base/process.h"
 #include "workers/cgroup/cgroup.h"
 #include "workers/init/fail.h"
 
 struct bh_shell {
     pid_t pid;
     int pidfd, channel;
-    char start[24]; /* /proc's start time, for the pid file */
-    uint32_t group; /* the number of its control group, 0: none */
+    char start[BH_PROCESS_START]; /* /proc's start time, for the pid file */
+    uint32_t group;               /* the number of its control group, 0: none */
 };
 
 #define BH_POOL_SHELLS 2 /* made ahead; more are made when they are asked for */
@@ -114,7 +115,6 @@ int bh_groups_make(struct bh_launcher *l, struct bh_msg_spawn *msg, int fds[stat
 void bh_groups_drop(struct bh_launcher *l, uint32_t group); /* of a shell that has become nothing */
 int bh_groups_limit(struct bh_launcher *l, const struct bh_msg_create *msg, const struct bh_shell *shell,
                     struct bh_fail *fail);
-int bh_read_start(pid_t pid, char start[static 24]);
 
 /* create.c: from a request to an order to a shell; the answer is sent. */
 void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fds, size_t nfds);

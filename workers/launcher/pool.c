@@ -119,7 +119,7 @@ static int receive(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *
     }
     *ret = (struct bh_shell){.pid = msg.pid, .pidfd = fds[0], .channel = fds[1]};
     ret->group = l->cgroup.kind == BH_CGROUP_NONE ? 0 : group;
-    if (bh_read_start(msg.pid, ret->start) < 0) {
+    if (bh_process_start(msg.pid, ret->start) < 0) {
         bh_shell_close(ret);
         return bh_fail(fail, EIO, "read the start time of a shell");
     }
