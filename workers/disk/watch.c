@@ -16,7 +16,6 @@
 #include "workers/disk/quota.h"
 #include "workers/disk/watch_priv.h"
 
-#define TICK_US 100000
 #define WEIGH_EVERY 2 /* ticks */
 
 #define BOX(it) BH_CONTAINER(it, struct bh_disk_box, link)

@@ -17,7 +17,6 @@
 #include "workers/disk/quota.h"
 #include "workers/disk/watch_priv.h"
 
-#define TICK_US 100000
 #define AT_ONCE_ENTRIES 256 /* names that are looked at on the loop's thread: a fraction of a millisecond */
 
 /* --- what the kernel counts --- */
