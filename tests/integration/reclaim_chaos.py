@@ -55,6 +55,12 @@ class Chaos:
     def call(self, *args):
         return subprocess.run([self.bulkhead, *args], capture_output=True, text=True, timeout=PATIENCE_S)
 
+    def json(self, *args):
+        done = self.call(*args, "-o", "json")
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(args)} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        return json.loads(done.stdout)
+
     def collect(self):
         while not self.stop.wait(0.05):
             done = self.call("gc", "-o", "json")
@@ -110,11 +116,11 @@ class Chaos:
         return subprocess.Popen([self.bulkhead, *args, "-q"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def newest(self):
-        runs = json.loads(self.call("ps", "--all", "-o", "json").stdout)
+        runs = self.json("ps", "--all")
         return runs[0]["run"] if runs else None
 
     def count_boxes(self, run):
-        shown = json.loads(self.call("show", run, "-o", "json").stdout)
+        shown = self.json("show", run)
         boxes = {a["box"] or a["instance"] for agent in shown["agents"] for a in agent["attempts"]}
         return len(boxes), shown["status"]
 
@@ -152,11 +158,15 @@ class Chaos:
         collector = threading.Thread(target=self.collect)
         collector.start()
         number = 0
-        while self.boxes < self.target and len(self.problems) < 5:
-            number += 1
-            self.round(number, seconds)
-        self.stop.set()
-        collector.join()
+        try:
+            while self.boxes < self.target and len(self.problems) < 5:
+                number += 1
+                self.round(number, seconds)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            self.problem(f"round {number}: {error}")
+        finally:
+            self.stop.set()
+            collector.join()
         kills = ", ".join(f"{what} {n}" for what, n in sorted(self.counts.items()))
         print(f"{self.boxes} boxes in {number} runs, gc {self.collections} times; struck: {kills}")
 
