@@ -121,10 +121,22 @@ static const struct bh_field box_fields[] = {
     FIELD(bh_lease_box, best_effort, .kind = BH_FIELD_BOOL),
     LIST(bh_lease_box, layers, n_layers, .kind = BH_FIELD_TEXTS, .max = BH_NAME_MAX, .max_items = LAYERS_MAX,
          .problem = bh_rule_segment),
+    LIST(bh_lease_box, snapshots, n_snapshots, .kind = BH_FIELD_TEXTS, .max = BH_NAME_MAX, .max_items = LAYERS_MAX,
+         .problem = bh_rule_segment),
     LIST(bh_lease_box, setup, n_setup, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
     LIST(bh_lease_box, files, n_files, .kind = BH_FIELD_STRUCTS, .sub = &file_shape, .max_items = FILES_MAX),
 };
 static const struct bh_shape box_shape = SHAPE("box", bh_lease_box, box_fields);
+
+/* --- the check --- */
+
+static const struct bh_field check_fields[] = {
+    LIST(bh_lease_check, argv, n_argv, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
+    LIST(bh_lease_check, files, n_files, .kind = BH_FIELD_STRUCTS, .sub = &file_shape, .max_items = FILES_MAX),
+    FIELD(bh_lease_check, fresh, .kind = BH_FIELD_BOOL),
+    FIELD(bh_lease_check, score, .kind = BH_FIELD_OPT_TEXT, .max = BH_PATH_TEXT_MAX, .problem = bh_rule_path),
+};
+static const struct bh_shape check_shape = SHAPE("check", bh_lease_check, check_fields);
 
 /* --- the lease --- */
 
@@ -135,25 +147,42 @@ static const char *const keep_words[] = {
     NULL,
 };
 
+static const char *const kind_words[] = {
+    [BH_LEASE_RUN] = "run",
+    [BH_LEASE_SETUP] = "setup",
+    [BH_LEASE_PREPARE] = "prepare",
+    NULL,
+};
+
 static const char *lease_problem(const void *s)
 {
     const struct bh_lease *l = s;
     if (strncmp(l->instance.s, l->run.s, BH_ID_LEN) != 0)
         return "names an instance of another run";
-    return l->n_run == 0 ? "has no command" : NULL;
+    if (l->kind == BH_LEASE_RUN && l->attempt == 0)
+        return "has no number of an attempt";
+    if (l->kind != BH_LEASE_RUN && !l->snapshot_key)
+        return "has no key for its snapshot";
+    size_t commands = l->kind == BH_LEASE_SETUP ? l->n_setup : l->kind == BH_LEASE_PREPARE ? l->n_prepare : l->n_run;
+    return commands == 0 ? "has no command" : NULL;
 }
 
 static const struct bh_field lease_fields[] = {
+    FIELD(bh_lease, kind, .kind = BH_FIELD_WORD, .words = kind_words),
     FIELD(bh_lease, run, .kind = BH_FIELD_CHARS, .max = BH_ID_LEN, .problem = bh_rule_run_id),
     FIELD(bh_lease, instance, .kind = BH_FIELD_CHARS, .max = BH_INSTANCE_LEN, .problem = bh_rule_instance_id),
     FIELD(bh_lease, epoch, .kind = BH_FIELD_INT64, .max = INT64_MAX),
     FIELD(bh_lease, agent, .kind = BH_FIELD_TEXT, .max = BH_NAME_MAX, .problem = bh_rule_agent),
     FIELD(bh_lease, stage, .kind = BH_FIELD_TEXT, .max = BH_NAME_MAX, .problem = bh_rule_agent_or_empty),
-    FIELD(bh_lease, attempt, .kind = BH_FIELD_INT, .min = 1, .max = COUNT_MAX),
+    FIELD(bh_lease, attempt, .kind = BH_FIELD_INT, .max = COUNT_MAX),
     FIELD(bh_lease, try_, .kind = BH_FIELD_INT, .min = 1, .max = COUNT_MAX),
     FIELD(bh_lease, box, .kind = BH_FIELD_STRUCT, .sub = &box_shape),
     LIST(bh_lease, setup, n_setup, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
+    LIST(bh_lease, prepare, n_prepare, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
     LIST(bh_lease, run_argv, n_run, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
+    FIELD(bh_lease, warm, .kind = BH_FIELD_BOOL),
+    FIELD(bh_lease, snapshot_key, .kind = BH_FIELD_OPT_TEXT, .max = BH_NAME_MAX, .problem = bh_rule_snapshot_key),
+    FIELD(bh_lease, check, .kind = BH_FIELD_STRUCT, .sub = &check_shape),
     LIST(bh_lease, env, n_env, .kind = BH_FIELD_STRUCTS, .sub = &env_shape, .max_items = ENV_MAX),
     FIELD(bh_lease, user, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_NAME_MAX),
     FIELD(bh_lease, workdir, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_PATH_TEXT_MAX),
@@ -164,7 +193,9 @@ static const struct bh_field lease_fields[] = {
     LIST(bh_lease, inputs, n_inputs, .kind = BH_FIELD_STRUCTS, .sub = &input_shape, .max_items = FILES_MAX),
     LIST(bh_lease, outputs, n_outputs, .kind = BH_FIELD_STRUCTS, .sub = &output_shape, .max_items = BH_OUTPUTS_MAX),
     FIELD(bh_lease, setup_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_lease, prepare_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
     FIELD(bh_lease, run_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_lease, check_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
     FIELD(bh_lease, grace_ns, .kind = BH_FIELD_INT64, .max = INT64_MAX),
     FIELD(bh_lease, limits, .kind = BH_FIELD_STRUCT, .sub = &limits_shape),
     FIELD(bh_lease, keep, .kind = BH_FIELD_WORD, .words = keep_words),

@@ -44,21 +44,46 @@ struct bh_lease_box {
     bool best_effort;             /* the site allows limits that are only watched */
     char **layers;                /* frozen layers, newest first; names below runs/RUN/layers */
     size_t n_layers;
+    char **snapshots; /* folders below $BULKHEAD_HOME/snapshots, newest first: above the base and below `layers` */
+    size_t n_snapshots;
     char **setup; /* boxes.NAME.setup as argv; carried out when the box is made without layers */
     size_t n_setup;
     struct bh_lease_file *files; /* boxes.NAME.files, delivered before that setup */
     size_t n_files;
 };
 
+/* The verdict on an attempt, after every process of it is dead. */
+struct bh_lease_check {
+    char **argv;
+    size_t n_argv;               /* 0: none, the exit status of `run` is the verdict */
+    struct bh_lease_file *files; /* arrive only now and replace what is there; below /workspace */
+    size_t n_files;
+    bool fresh;  /* in a new box from the state before `run`, with the declared outputs below /workspace/in */
+    char *score; /* of `select: best`: the file, relative to /workspace, that is removed before the check and read after
+                    it (without a check: read after `run`); NULL: none */
+};
+
+/*
+ * What an execution is for. SETUP and PREPARE make a snapshot and no outputs: SETUP carries out `setup` over the base,
+ * PREPARE delivers the inputs and carries out `prepare` over the snapshot of the setup. RUN is everything else; in an
+ * agent with `setup` in a box of its own it starts from a snapshot and has no `setup` left to do.
+ */
+enum bh_lease_kind { BH_LEASE_RUN, BH_LEASE_SETUP, BH_LEASE_PREPARE };
+
 struct bh_lease {
+    enum bh_lease_kind kind;
     struct bh_run_id run;
     struct bh_instance_id instance;
     int64_t epoch;
     char *agent, *stage; /* stage "" where there is none */
-    int attempt, try_;
+    int attempt, try_;   /* attempt 0: SETUP and PREPARE, which come before the attempts */
     struct bh_lease_box box;
-    char **setup, **run_argv;
-    size_t n_setup, n_run;
+    char **setup, **prepare, **run_argv; /* SETUP carries out `setup` alone, PREPARE `prepare` alone */
+    size_t n_setup, n_prepare, n_run;
+    bool warm;          /* `prepare` ends as a fork server, and attempts are forks of it */
+    char *snapshot_key; /* 64 hex digits. SETUP, PREPARE: what the snapshot is kept under, the address of all that it
+                           was made of. RUN: the one of the snapshot that it starts from, NULL where there is none */
+    struct bh_lease_check check;
     struct bh_lease_env *env; /* complete: BULKHEAD_*, parameters, the agent's own */
     size_t n_env;
     char *user, *workdir;
@@ -69,8 +94,8 @@ struct bh_lease {
     size_t n_files, n_inputs;
     struct bh_lease_output *outputs;
     size_t n_outputs;
-    int64_t setup_ns, run_ns, grace_ns; /* timeouts */
-    struct bh_limits limits;            /* of this agent: in a shared box inside those of the box; OUTPUT */
+    int64_t setup_ns, prepare_ns, run_ns, check_ns, grace_ns; /* timeouts */
+    struct bh_limits limits; /* of this agent: in a shared box inside those of the box; OUTPUT */
     enum bh_lease_keep { BH_LEASE_KEEP_ON_FAILURE, BH_LEASE_KEEP_ALWAYS, BH_LEASE_KEEP_NEVER } keep;
 };
 
@@ -94,12 +119,19 @@ struct bh_result {
     int exit_code; /* -1 where it did not exit */
     int signal;    /* 0 where there was none */
     struct bh_wall started, ended;
-    struct bh_result_output *outputs;
+    struct bh_result_output *outputs; /* of a failed attempt too: what was collected before the check refused it */
     size_t n_outputs;
     char *kept_box;                                    /* path of the kept box below home, or NULL */
     int64_t cpu_ms, max_rss_bytes, disk_bytes, box_ms; /* disk_bytes -1: nobody has looked */
     int64_t output_dropped;                            /* bytes of stdout and stderr beyond the output limit */
-    char *limits; /* what held the limits: "memory=cgroup-v2 disk=watchdog …", NULL where it never ran */
+    char *limits;         /* what held the limits: "memory=cgroup-v2 disk=watchdog …", NULL where it never ran */
+    char *snapshot;       /* digest of what it started from (RUN) or made, or NULL */
+    bool snapshot_reused; /* SETUP, PREPARE: it lay there under its key; nothing was run */
+    char **snapshots;     /* SETUP, PREPARE: box.snapshots of the leases that start from it, newest first */
+    size_t n_snapshots;
+    bool has_score; /* the score file held one finite decimal */
+    double score;
+    bool passed; /* RUN: the check passed, or without one `run` did */
 };
 void bh_result_fini(struct bh_result *r);
 struct bh_val *bh_result_to_val(const struct bh_result *r);

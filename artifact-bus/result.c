@@ -11,7 +11,7 @@
 #include "artifact-bus/text_rules_priv.h"
 #include "topologies/names.h"
 
-enum { DETAIL_MAX = 256 * 1024, EXIT_MAX = 255, SIGNAL_MAX = 64, LIMITS_TEXT_MAX = 1023 };
+enum { DETAIL_MAX = 256 * 1024, EXIT_MAX = 255, SIGNAL_MAX = 64, LIMITS_TEXT_MAX = 1023, SNAPSHOTS_MAX = 1000 };
 
 /* "memory=cgroup-v2 disk=watchdog+best-effort": nothing that a terminal would obey. */
 static const char *limits_text_problem(const char *text)
@@ -42,7 +42,8 @@ static const char *result_problem(const void *s)
         return "succeeded and gives a reason why not";
     if (r->outcome == BH_OUTCOME_FAILED && !r->reason)
         return "failed without a reason";
-    return !succeeded && r->n_outputs > 0 ? "did not succeed and has outputs" : NULL;
+    bool ended = succeeded || r->outcome == BH_OUTCOME_FAILED;
+    return !ended && r->n_outputs > 0 ? "did not end and has outputs" : NULL;
 }
 
 static const struct bh_field result_fields[] = {
@@ -64,6 +65,13 @@ static const struct bh_field result_fields[] = {
     FIELD(bh_result, output_dropped, .kind = BH_FIELD_INT64, .max = INT64_MAX),
     FIELD(bh_result, limits, .kind = BH_FIELD_OPT_TEXT, .min = 1, .max = LIMITS_TEXT_MAX,
           .problem = limits_text_problem),
+    FIELD(bh_result, snapshot, .kind = BH_FIELD_OPT_TEXT, .max = BH_NAME_MAX, .problem = bh_rule_digest),
+    FIELD(bh_result, snapshot_reused, .kind = BH_FIELD_BOOL),
+    LIST(bh_result, snapshots, n_snapshots, .kind = BH_FIELD_TEXTS, .max = BH_NAME_MAX, .max_items = SNAPSHOTS_MAX,
+         .problem = bh_rule_segment),
+    FIELD(bh_result, has_score, .kind = BH_FIELD_BOOL),
+    FIELD(bh_result, score, .kind = BH_FIELD_NUM),
+    FIELD(bh_result, passed, .kind = BH_FIELD_BOOL),
 };
 static const struct bh_shape result_shape = SHAPE("result", bh_result, result_fields, .problem = result_problem);
 

@@ -6,6 +6,8 @@
  */
 #include "artifact-bus/shape_priv.h"
 
+#include <math.h>
+
 #include "artifact-bus/digest.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -60,6 +62,8 @@ static struct bh_val *field_to_val(const struct bh_field *f, const void *s)
         return bh_val_int(GET(int, s, f->at));
     case BH_FIELD_INT64:
         return bh_val_int(GET(int64_t, s, f->at));
+    case BH_FIELD_NUM:
+        return bh_val_num(GET(double, s, f->at));
     case BH_FIELD_BOOL:
         return bh_val_bool(GET(bool, s, f->at));
     case BH_FIELD_WORD:
@@ -164,6 +168,17 @@ static int read_int(const struct bh_field *f, const struct bh_val *v, void *s, c
     return 0;
 }
 
+static int read_num(const struct bh_field *f, const struct bh_val *v, void *s, const struct place *p,
+                    struct bh_err **err)
+{
+    if (bh_val_type(v) != BH_VAL_NUM && bh_val_type(v) != BH_VAL_INT)
+        return refuse(p, err, "is no number");
+    if (!isfinite(bh_val_get_num(v)))
+        return refuse(p, err, "is not finite");
+    PUT(s, f->at, bh_val_get_num(v));
+    return 0;
+}
+
 static int read_bool(const struct bh_field *f, const struct bh_val *v, void *s, const struct place *p,
                      struct bh_err **err)
 {
@@ -256,6 +271,8 @@ static int read_field(const struct bh_field *f, const struct bh_val *v, void *s,
     case BH_FIELD_INT:
     case BH_FIELD_INT64:
         return read_int(f, v, s, p, err);
+    case BH_FIELD_NUM:
+        return read_num(f, v, s, p, err);
     case BH_FIELD_BOOL:
         return read_bool(f, v, s, p, err);
     case BH_FIELD_WORD:

@@ -15,6 +15,7 @@ enum bh_field_kind {
     BH_FIELD_CHARS,    /* char[max + 1] inside the struct: ids */
     BH_FIELD_INT,      /* int */
     BH_FIELD_INT64,    /* int64_t, or a struct of one */
+    BH_FIELD_NUM,      /* double; finite, an integer will do */
     BH_FIELD_BOOL,     /* bool */
     BH_FIELD_WORD,     /* an enum, as one of `words` */
     BH_FIELD_DIGEST,   /* struct bh_digest, as text */

@@ -8,12 +8,15 @@
 
 #include <string.h>
 
+#include "artifact-bus/digest.h"
 #include "base/id.h"
 #include "base/path.h"
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
+
+enum { SNAPSHOT_KEY_LEN = 64 };
 
 static bool only(const char *text, const char *set)
 {
@@ -55,6 +58,18 @@ const char *bh_rule_path(const char *text)
 const char *bh_rule_env_name(const char *text)
 {
     return strchr(text, '=') ? "has a '=' in it" : NULL;
+}
+
+const char *bh_rule_snapshot_key(const char *text)
+{
+    bool good = strlen(text) == SNAPSHOT_KEY_LEN && only(text, DIGITS "abcdef");
+    return good ? NULL : "is no key of a snapshot";
+}
+
+const char *bh_rule_digest(const char *text)
+{
+    struct bh_digest d;
+    return bh_digest_parse(text, &d) == 0 ? NULL : "is no sha256 digest";
 }
 
 const char *bh_rule_reason(const char *text)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "artifact-bus/lease.h"
 
+#include <math.h>
+
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -10,19 +12,24 @@
 #define RUN "01k8h3z5v7x9abcdefghjkmnpq"
 #define OTHER_RUN "01k8h3z5v7x9abcdefghjkmnpr"
 #define DIGEST "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#define KEY "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define OBJECT "{\"digest\":\"" DIGEST "\",\"size\":3,\"executable\":false}"
 
 /* Every field that the lease has, so that each can be taken away or spoilt. */
 static const char lease_json[] =
-    "{\"run\":\"" RUN "\",\"instance\":\"" RUN "-000007\",\"epoch\":3,\"agent\":\"modeling\",\"stage\":\"model\","
+    "{\"kind\":\"run\",\"run\":\"" RUN "\",\"instance\":\"" RUN
+    "-000007\",\"epoch\":3,\"agent\":\"modeling\",\"stage\":\"model\","
     "\"attempt\":1,\"try_\":2,"
     "\"box\":{\"id\":\"crew\",\"key\":\"crew-1\",\"shared\":true,\"writable_usr\":true,\"base\":\"host\","
     "\"base_digest\":\"sha256:ff\",\"base_layers\":[\"sha256-2\",\"sha256-1\"],\"agent_uid\":33,\"agent_gid\":34,"
     "\"limits\":{\"memory\":1048576,\"cpus\":500,\"pids\":64,\"disk\":65536,\"inodes\":100,\"nofile\":32,\"output\":0,"
     "\"asked\":15},\"best_effort\":true,"
-    "\"layers\":[\"layer-2\",\"layer-1\"],\"setup\":[\"/bin/sh\",\"-ceu\",\"true\"],"
+    "\"layers\":[\"layer-2\",\"layer-1\"],\"snapshots\":[\"" KEY
+    "\",\"base-1\"],\"setup\":[\"/bin/sh\",\"-ceu\",\"true\"],"
     "\"files\":[{\"path\":\"tools/x.py\",\"object\":" OBJECT "}]},"
-    "\"setup\":[\"pip\",\"install\",\"\"],\"run_argv\":[\"/bin/sh\",\"-ceu\",\"echo hi\"],"
+    "\"setup\":[\"pip\",\"install\",\"\"],\"prepare\":[\"npm\",\"ci\"],\"warm\":true,\"snapshot_key\":\"" KEY "\","
+    "\"check\":{\"argv\":[\"npm\",\"test\"],\"files\":[{\"path\":\"t/x.js\",\"object\":" OBJECT "}],\"fresh\":true,"
+    "\"score\":\"out/score\"},\"run_argv\":[\"/bin/sh\",\"-ceu\",\"echo hi\"],"
     "\"env\":[{\"name\":\"A\",\"value\":\"\"},{\"name\":\"B\",\"value\":\"x=y\\nz\"}],"
     "\"user\":\"agent\",\"workdir\":\"/workspace\",\"prompt\":\"Do it.\",\"params_json\":\"{}\",\"needs_json\":\"[]\","
     "\"files\":[{\"path\":\"a/b\",\"object\":" OBJECT "}],"
@@ -30,7 +37,7 @@ static const char lease_json[] =
     "\"outputs\":[{\"name\":\"scores.csv\",\"glob\":null,\"path\":\"out/scores.csv\",\"optional\":false,"
     "\"max_size\":-1,\"max_files\":1000},"
     "{\"name\":null,\"glob\":\"parts/**\",\"path\":\"out\",\"optional\":true,\"max_size\":5,\"max_files\":7}],"
-    "\"setup_ns\":3600000000000,\"run_ns\":1,\"grace_ns\":0,"
+    "\"setup_ns\":3600000000000,\"prepare_ns\":2,\"run_ns\":1,\"check_ns\":3,\"grace_ns\":0,"
     "\"limits\":{\"memory\":1048576,\"cpus\":0,\"pids\":0,\"disk\":0,\"inodes\":0,\"nofile\":32,\"output\":4096,"
     "\"asked\":65},\"keep\":\"always\"}";
 
@@ -39,7 +46,8 @@ static const char result_json[] =
     "\"exit_code\":0,\"signal\":0,\"started\":1764423223000123,\"ended\":1764423224000000,"
     "\"outputs\":[{\"name\":\"scores.csv\",\"object\":" OBJECT "}],\"kept_box\":\"runs/x/boxes/y\","
     "\"cpu_ms\":10,\"max_rss_bytes\":4096,\"disk_bytes\":0,\"box_ms\":12,\"output_dropped\":7,"
-    "\"limits\":\"memory=cgroup-v2 disk=watchdog +best-effort\"}";
+    "\"limits\":\"memory=cgroup-v2 disk=watchdog +best-effort\",\"snapshot\":\"" DIGEST "\",\"snapshot_reused\":true,"
+    "\"snapshots\":[\"" KEY "\",\"base-1\"],\"has_score\":true,\"score\":-2.5,\"passed\":true}";
 
 static struct bh_val *from_json(const char *text)
 {
@@ -87,6 +95,19 @@ static void test_lease_round_trip(void **state)
     T_INT(l.box.limits.asked, 15);
     T_INT(l.limits.of[BH_LIMIT_OUTPUT], 4096);
     T_INT(l.limits.asked, 1u << BH_LIMIT_MEMORY | 1u << BH_LIMIT_OUTPUT);
+    T_INT(l.kind, BH_LEASE_RUN);
+    T_INT(l.n_prepare, 2);
+    T_STR(l.prepare[1], "ci");
+    assert_true(l.warm);
+    T_STR(l.snapshot_key, KEY);
+    T_INT(l.box.n_snapshots, 2);
+    T_STR(l.box.snapshots[0], KEY);
+    T_STR(l.check.argv[1], "test");
+    T_STR(l.check.files[0].path, "t/x.js");
+    assert_true(l.check.fresh);
+    T_STR(l.check.score, "out/score");
+    T_INT(l.prepare_ns, 2);
+    T_INT(l.check_ns, 3);
     back = bh_lease_to_val(&l);
     assert_true(bh_val_equal(v, back));
     bh_lease_fini(&l);
@@ -114,6 +135,49 @@ static void test_the_least_lease(void **state)
     bh_lease_fini(&l);
 }
 
+/* What makes a snapshot has no command of `run` and no number of an attempt. */
+static void test_kinds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind, *empty, *part;
+        int attempt;
+    } cases[] = {
+        {"run", "setup", NULL, 1},
+        {"run", "setup", "has no number of an attempt", 0},
+        {"run", "run_argv", "the lease has no command", 1},
+        {"setup", "run_argv", NULL, 0},
+        {"setup", "setup", "the lease has no command", 0},
+        {"prepare", "run_argv", NULL, 0},
+        {"prepare", "prepare", "the lease has no command", 0},
+        {"freeze", "setup", "'kind' of the lease is none of the known words", 0},
+    };
+    for (size_t i = 0; i < BH_ARRAY_LEN(cases); i++) {
+        BH_CLEANUP_VAL struct bh_val *v = from_json(lease_json);
+        struct bh_lease l = {0};
+        bh_val_set_str(v, "kind", cases[i].kind);
+        bh_val_set(v, cases[i].empty, bh_val_list());
+        bh_val_set(v, "attempt", bh_val_int(cases[i].attempt));
+        if (!cases[i].part)
+            T_OK(bh_lease_from_val(v, &l, &err));
+        else
+            T_ERR(bh_lease_from_val(v, &l, &err), BH_E_PROTOCOL, cases[i].part);
+        bh_lease_fini(&l);
+    }
+}
+
+static void test_a_snapshot_needs_a_key(void **state)
+{
+    (void)state;
+    BH_CLEANUP_VAL struct bh_val *v = from_json(lease_json);
+    struct bh_lease l = {0};
+    bh_val_set(v, "snapshot_key", bh_val_null());
+    T_OK(bh_lease_from_val(v, &l, &err)); /* of `run` alone */
+    bh_lease_fini(&l);
+    bh_val_set_str(v, "kind", "setup");
+    T_ERR(bh_lease_from_val(v, &l, &err), BH_E_PROTOCOL, "the lease has no key for its snapshot");
+}
+
 static void test_result_round_trip(void **state)
 {
     (void)state;
@@ -127,6 +191,11 @@ static void test_result_round_trip(void **state)
     T_INT(r.box_ms, 12);
     T_INT(r.output_dropped, 7);
     T_STR(r.limits, "memory=cgroup-v2 disk=watchdog +best-effort");
+    T_STR(r.snapshot, DIGEST);
+    assert_true(r.snapshot_reused && r.has_score && r.passed);
+    T_INT(r.n_snapshots, 2);
+    T_STR(r.snapshots[1], "base-1");
+    assert_true(r.score == -2.5);
     back = bh_result_to_val(&r);
     assert_true(bh_val_equal(v, back));
     bh_result_fini(&r);
@@ -146,7 +215,7 @@ static void test_result_outcomes(void **state)
         {"failed", "exit", false, true},
         {"failed", "timeout(run)", false, true},
         {"failed", NULL, false, false},
-        {"failed", "exit", true, false},
+        {"failed", "check", true, true},
         {"cancelled", NULL, false, true},
         {"cancelled", NULL, true, false},
         {"lost", "box-lost", false, true},
@@ -165,6 +234,19 @@ static void test_result_outcomes(void **state)
             T_ERR(bh_result_from_val(v, &r, &err), BH_E_PROTOCOL, "the result ");
         bh_result_fini(&r);
     }
+}
+
+static void test_score_is_finite(void **state)
+{
+    (void)state;
+    BH_CLEANUP_VAL struct bh_val *v = from_json(result_json);
+    struct bh_result r = {0};
+    bh_val_set(v, "score", bh_val_int(7));
+    T_OK(bh_result_from_val(v, &r, &err));
+    assert_true(r.score == 7);
+    bh_result_fini(&r);
+    bh_val_set(v, "score", bh_val_num(INFINITY));
+    T_ERR(bh_result_from_val(v, &r, &err), BH_E_PROTOCOL, "'score' of the result is not finite");
 }
 
 /* --- hostile input: every field missing, and of every wrong type --- */
@@ -250,9 +332,10 @@ static struct bh_val *mutated(const struct bh_val *v, struct mutation *m)
 
 static bool is_optional(const char *key, enum bh_val_type type)
 {
-    if (strcmp(key, "limits") == 0)
-        return type == BH_VAL_STR; /* of the result */
-    static const char *const optional[] = {"base_digest", "prompt", "needs_json", "reason", "detail", "kept_box"};
+    if (strcmp(key, "limits") == 0 || strcmp(key, "score") == 0)
+        return type == BH_VAL_STR; /* of the result, of the check */
+    static const char *const optional[] = {"base_digest", "prompt",   "needs_json", "reason",
+                                           "detail",      "kept_box", "snapshot",   "snapshot_key"};
     for (size_t i = 0; i < BH_ARRAY_LEN(optional); i++) {
         if (strcmp(key, optional[i]) == 0)
             return true;
@@ -271,7 +354,8 @@ static int spoil_every_field(const char *json, decode_fn *decode)
             BH_CLEANUP_VAL struct bh_val *bad = mutated(good, &m);
             BH_CLEANUP_ERR struct bh_err *err = NULL;
             more = m.key[0] != '\0';
-            if (!more || kind == (int)m.type || (kind == BH_VAL_NULL && is_optional(m.key, m.type)))
+            bool number = m.type == BH_VAL_NUM && kind == BH_VAL_INT;
+            if (!more || number || kind == (int)m.type || (kind == BH_VAL_NULL && is_optional(m.key, m.type)))
                 continue;
             int rc = decode(bad, &err);
             bool pair = strcmp(m.key, "name") == 0 || strcmp(m.key, "glob") == 0; /* the pair is named by its parent */
@@ -288,13 +372,13 @@ static int spoil_every_field(const char *json, decode_fn *decode)
 static void test_every_field_of_the_lease(void **state)
 {
     (void)state;
-    assert_in_range(spoil_every_field(lease_json, decode_lease), 400, 1000);
+    assert_in_range(spoil_every_field(lease_json, decode_lease), 500, 1200);
 }
 
 static void test_every_field_of_the_result(void **state)
 {
     (void)state;
-    assert_in_range(spoil_every_field(result_json, decode_result), 110, 200);
+    assert_in_range(spoil_every_field(result_json, decode_result), 150, 250);
 }
 
 static void test_what_is_no_map(void **state)
@@ -303,7 +387,7 @@ static void test_what_is_no_map(void **state)
     BH_CLEANUP_VAL struct bh_val *list = bh_val_list(), *map = bh_val_map();
     T_ERR(decode_lease(NULL, &err), BH_E_PROTOCOL, "the lease is no map");
     T_ERR(decode_lease(list, &err), BH_E_PROTOCOL, "the lease is no map");
-    T_ERR(decode_lease(map, &err), BH_E_PROTOCOL, "'run' of the lease is missing");
+    T_ERR(decode_lease(map, &err), BH_E_PROTOCOL, "'kind' of the lease is missing");
     T_ERR(decode_result(map, &err), BH_E_PROTOCOL, "'instance' of the result is missing");
 }
 
@@ -314,6 +398,14 @@ struct edit {
 };
 
 static const struct edit lease_edits[] = {
+    {"\"kind\":\"run\"", "\"kind\":\"Run\"", "'kind' of the lease is none of the known words"},
+    {"\"" KEY "\",\"base-1\"", "\"..\"", "'box.snapshots[0]' of the lease is no folder name"},
+    {"\"snapshot_key\":\"ba", "\"snapshot_key\":\"BA", "'snapshot_key' of the lease is no key of a snapshot"},
+    {"\"snapshot_key\":\"ba", "\"snapshot_key\":\"a", "'snapshot_key' of the lease is no key of a snapshot"},
+    {"t/x.js", "../x.js", "'check.files[0].path' of the lease is no path"},
+    {"out/score", "/etc/passwd", "'check.score' of the lease is no path"},
+    {"\"prepare_ns\":2", "\"prepare_ns\":-2", "'prepare_ns' of the lease is out of range"},
+    {"\"check_ns\":3", "\"check_ns\":-3", "'check_ns' of the lease is out of range"},
     {"\"run\":\"0", "\"run\":\"u", "'run' of the lease is no run id"},
     {"\"run\":\"" RUN, "\"run\":\"" OTHER_RUN, "the lease names an instance of another run"},
     {"\"run\":\"" RUN, "\"run\":\"" RUN "0", "'run' of the lease is too long"},
@@ -324,7 +416,7 @@ static const struct edit lease_edits[] = {
     {"\"modeling\"", "\"../x\"", "'agent' of the lease is no name"},
     {"\"modeling\"", "\"Modeling\"", "'agent' of the lease is no name"},
     {"\"model\"", "\"mo del\"", "'stage' of the lease is no name"},
-    {"\"attempt\":1", "\"attempt\":0", "'attempt' of the lease is out of range"},
+    {"\"attempt\":1", "\"attempt\":-1", "'attempt' of the lease is out of range"},
     {"\"attempt\":1", "\"attempt\":4294967297", "'attempt' of the lease is out of range"},
     {"\"try_\":2", "\"try_\":0", "'try_' of the lease is out of range"},
     {"\"id\":\"crew\"", "\"id\":\"\"", "'box.id' of the lease is too short"},
@@ -345,7 +437,7 @@ static const struct edit lease_edits[] = {
     {"\"a/b\"", "\"a//b\"", "'files[0].path' of the lease is no path"},
     {"\"path\":\"pages.jsonl\"", "\"path\":\"..\"", "'inputs[0].path' of the lease is no path"},
     {"\"name\":\"pages.jsonl\"", "\"name\":\"pages@2\"", "'inputs[0].name' of the lease holds '@'"},
-    {"ba7816bf", "BA7816BF", "'box.files[0].object.digest' of the lease is no sha256 digest"},
+    {"sha256:ba7816bf", "sha256:BA7816BF", "'box.files[0].object.digest' of the lease is no sha256 digest"},
     {"\"size\":3", "\"size\":-1", "'box.files[0].object.size' of the lease is out of range"},
     {"\"glob\":null", "\"glob\":\"*\"", "'outputs[0]' of the lease has not exactly one of name and glob"},
     {"\"name\":\"scores.csv\"", "\"name\":null", "'outputs[0]' of the lease has not exactly one of name and glob"},
@@ -386,6 +478,9 @@ static const struct edit result_edits[] = {
     {"\"cpu_ms\":10", "\"cpu_ms\":-1", "'cpu_ms' of the result is out of range"},
     {"\"disk_bytes\":0", "\"disk_bytes\":-2", "'disk_bytes' of the result is out of range"},
     {"\"output_dropped\":7", "\"output_dropped\":-1", "'output_dropped' of the result is out of range"},
+    {"\"snapshot\":\"sha256:ba", "\"snapshot\":\"sha256:b", "'snapshot' of the result is no sha256 digest"},
+    {"\"base-1\"", "\"a/b\"", "'snapshots[1]' of the result is no folder name"},
+    {"\"score\":-2.5", "\"score\":\"NaN\"", "'score' of the result is no number"},
     {"disk=watchdog", "disk=\\u001b[1m", "'limits' of the result is no list of limits"},
     {"\"memory=cgroup-v2 disk=watchdog +best-effort\"", "\"\"", "'limits' of the result is too short"},
 };
@@ -475,6 +570,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lease_round_trip),
         cmocka_unit_test(test_the_least_lease),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_a_snapshot_needs_a_key),
+        cmocka_unit_test(test_score_is_finite),
         cmocka_unit_test(test_result_round_trip),
         cmocka_unit_test(test_result_outcomes),
         cmocka_unit_test(test_every_field_of_the_lease),
