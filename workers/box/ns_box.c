@@ -20,6 +20,13 @@
 #include "workers/rootfs/layers.h"
 #include "workers/rootfs/usr_dirs.h"
 
+static void free_stand(struct bh_box_stand *stand)
+{
+    if (stand)
+        bh_box_stand_fini(stand);
+    bh_free(stand);
+}
+
 static void free_box(struct bh_box *box)
 {
     bh_ns_talk_stop(box);
@@ -37,6 +44,7 @@ static void free_box(struct bh_box *box)
         bh_free(box->layers[i]);
     bh_free(box->layers);
     bh_free(box->layer);
+    free_stand(box->stand);
     bh_free(box->run_dir);
     bh_free(box->key);
     bh_err_free(box->why);
@@ -57,6 +65,7 @@ static void send_kill(struct bh_box *box)
 
 struct folder_job {
     char *run_dir, *key, *layer, *below;
+    struct bh_box_stand *stand;
     enum box_ending ending;
     int rc;
     struct bh_err *err;
@@ -69,8 +78,20 @@ static void free_folder_job(void *data)
     bh_free(job->key);
     bh_free(job->layer);
     bh_free(job->below);
+    free_stand(job->stand);
     bh_err_free(job->err);
     bh_free(job);
+}
+
+/* Best effort: who looks at the box later is told that nothing says what it stood on. */
+static void note_stand(const struct folder_job *job)
+{
+    bool frozen = job->ending == END_FREEZE;
+    BH_CLEANUP_FREE char *path =
+        bh_asprintf("%s/%s/%s", job->run_dir, frozen ? "layers" : "boxes", frozen ? job->layer : job->key);
+    BH_CLEANUP_FD int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir >= 0 && job->stand)
+        (void)!bh_box_stand_write(dir, job->stand);
 }
 
 static void run_folder_job(void *data)
@@ -80,9 +101,11 @@ static void run_folder_job(void *data)
         job->rc = bh_box_folder_freeze(job->run_dir, job->key, job->layer, job->below, &job->err);
     else
         job->rc = bh_box_folder_remove(job->run_dir, job->key, job->ending == END_KEEP, &job->err);
+    if (job->rc == 0 && (job->ending == END_FREEZE || job->ending == END_KEEP))
+        note_stand(job);
 }
 
-static struct folder_job *folder_job_of(const struct bh_box *box)
+static struct folder_job *folder_job_of(struct bh_box *box)
 {
     struct folder_job *job = bh_alloc(sizeof(*job));
     *job = (struct folder_job){
@@ -90,6 +113,7 @@ static struct folder_job *folder_job_of(const struct bh_box *box)
         .key = bh_strdup(box->key),
         .layer = bh_strdup(box->layer),
         .below = bh_strdup(box->n_layers > 0 ? box->layers[0] : NULL),
+        .stand = BH_TAKE(box->stand),
         .ending = box->ending,
     };
     return job;
@@ -347,6 +371,35 @@ static int need_usr_dirs(struct ns *ns, const struct bh_box_spec *spec, struct b
     return bh_usr_dirs_ensure(ns->home, &ns->owner, &ns->usr_dirs, err);
 }
 
+static char **copy_list(const char *const *list, size_t n)
+{
+    char **copy = bh_calloc(n + 1, sizeof(*copy));
+    for (size_t i = 0; i < n; i++)
+        copy[i] = bh_strdup(list[i]);
+    return copy;
+}
+
+static struct bh_box_stand *make_stand(const struct bh_box *box, const struct bh_box_spec *spec)
+{
+    const struct ns *ns = box->ns;
+    struct bh_box_stand *stand = bh_alloc(sizeof(*stand));
+    bool host = spec->n_base_layers == 0;
+    *stand = (struct bh_box_stand){
+        .base = bh_strdup(host ? ns->base_name : NULL),
+        .base_layers = copy_list(spec->base_layers, spec->n_base_layers),
+        .n_base_layers = spec->n_base_layers,
+        .usr_dirs = bh_strdup(host && spec->writable_usr ? ns->usr_dirs : NULL),
+        .layers = copy_list((const char *const *)box->layers, box->n_layers),
+        .n_layers = box->n_layers,
+        .writable_usr = spec->writable_usr,
+        .shared = spec->shared,
+        .agent_uid = spec->agent_uid,
+        .agent_gid = spec->agent_gid,
+        .owner = ns->owner,
+    };
+    return stand;
+}
+
 static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)
 {
     struct ns *ns = box->ns;
@@ -360,6 +413,8 @@ static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_e
         rc = read_layers(box, spec, err);
     if (rc == 0)
         rc = need_usr_dirs(ns, spec, err);
+    if (rc == 0 && !spec->disposable)
+        box->stand = make_stand(box, spec);
     if (rc == 0)
         rc = bh_rack_take(rack_of(ns, spec->run_dir, spec->writable_usr), spec->key, err);
     if (rc != 0)

@@ -11,6 +11,7 @@
 #include "workers/box/outbox.h"
 #include "workers/box/proto.h"
 #include "workers/box/rack.h"
+#include "workers/box/stand.h"
 #include "workers/cgroup/cgroup.h"
 #include "workers/helper.h"
 
@@ -74,7 +75,8 @@ struct bh_box {
     char *run_dir, *key;
     char **layers;
     size_t n_layers;
-    struct bh_rack *rack; /* NULL: it has no folder */
+    struct bh_box_stand *stand; /* for who looks at it when it is kept or frozen; NULL: it will be neither */
+    struct bh_rack *rack;       /* NULL: it has no folder */
     bool shared, ready, dead;
     uint32_t agent_uid; /* inside */
     bool asked;         /* the launcher has not answered yet: there may be a process that we do not know */
