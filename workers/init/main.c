@@ -23,10 +23,11 @@
 
 #define LAUNCHER 3
 
-/* That of control groups is made by the shell, when it is in its own. */
-#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
+/* That of control groups is made by the shell, when it is in its own; that of the network is the parent's (nets.c). */
+#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 static uint32_t first_id;
+static struct bh_fail no_net; /* why there is no network namespace to come back to; error 0: there is one */
 
 static int read_filter(int memfd, struct sock_fprog *ret)
 {
@@ -80,7 +81,7 @@ static int map_ids(const struct bh_init_setup *setup, pid_t pid, struct bh_fail 
     return 0;
 }
 
-static pid_t clone_shell(int *ret_pidfd, int group)
+static pid_t clone_into(int *ret_pidfd, int group)
 {
     /* With CLONE_PARENT the exit signal is the one that the launcher gave us. */
     struct clone_args args = {
@@ -92,6 +93,27 @@ static pid_t clone_shell(int *ret_pidfd, int group)
         args.cgroup = (uint64_t)(unsigned)group;
     }
     return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* The parent is back in its own namespace of the network. */
+static pid_t clone_shell(int *ret_pidfd, int group, struct bh_fail *fail)
+{
+    struct bh_net *net = NULL;
+    if (no_net.error) {
+        *fail = no_net;
+        return -1;
+    }
+    if (bh_nets_enter(&net, fail) < 0) {
+        bh_nets_leave(net, 0);
+        return -1;
+    }
+    pid_t pid = clone_into(ret_pidfd, group);
+    if (pid == 0)
+        return 0;
+    if (pid < 0)
+        (void)bh_fail(fail, errno, "clone into new namespaces");
+    bh_nets_leave(net, pid);
+    return pid;
 }
 
 static void answer(const struct bh_fail *fail, pid_t pid, const int *fds)
@@ -112,15 +134,13 @@ static void spawn(const struct bh_init_setup *setup, int group, const struct bh_
         answer(&fail, 0, NULL);
         return;
     }
-    pid_t pid = clone_shell(&pidfd, group);
+    pid_t pid = clone_shell(&pidfd, group, &fail);
     if (pid == 0) {
         bh_close(channel[0]);
         bh_shell_main(channel[1], setup, join);
     }
     bh_close(channel[1]);
-    if (pid < 0)
-        (void)bh_fail(&fail, errno, "clone into new namespaces");
-    else if (map_ids(setup, pid, &fail) == 0 && bh_msg_send(channel[0], "", 1, NULL, 0) < 0)
+    if (pid > 0 && map_ids(setup, pid, &fail) == 0 && bh_msg_send(channel[0], "", 1, NULL, 0) < 0)
         (void)bh_fail(&fail, errno, "start a shell");
     answer(&fail, pid, (int[2]){pidfd, channel[0]});
     bh_close(channel[0]); /* of a shell that failed it is the last end: the shell goes away */
@@ -163,6 +183,7 @@ int main(void)
     reset_signals();
     if (receive_setup(&setup) < 0)
         return 1; /* also: the launcher died before the death signal was set */
+    (void)bh_nets_start(&no_net);
     for (;;) {
         struct bh_msg_spawn msg;
         int fds[BH_MSG_MAX_FDS];
@@ -173,7 +194,10 @@ int main(void)
         struct bh_join join = {.n = nfds};
         memcpy(join.fds, fds, nfds * sizeof(*fds));
         bool into = msg.into && nfds == 1;
-        spawn(&setup, into ? fds[0] : -1, into ? &(struct bh_join){.n = 0} : &join);
+        for (size_t i = 0; i < msg.n_ended && i < BH_ARRAY_LEN(msg.ended); i++)
+            bh_nets_ended(msg.ended[i]);
+        if (msg.shells > 0)
+            spawn(&setup, into ? fds[0] : -1, into ? &(struct bh_join){.n = 0} : &join);
         bh_join_close(&join);
     }
 }

@@ -6,13 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,15 +18,6 @@
 #include "workers/init/mounts.h"
 
 #define CHANNEL 3
-
-static int loopback_up(struct bh_fail *fail)
-{
-    struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-    BH_CLEANUP_FD int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (sock < 0 || ioctl(sock, SIOCSIFFLAGS, &req) < 0)
-        return bh_fail(fail, errno, "bring up the loopback device");
-    return 0;
-}
 
 /* The maps are written: from here on we are root of our own user namespace, and only that. */
 static int become_box_root(const struct bh_init_setup *setup, struct bh_fail *fail)
@@ -62,7 +50,7 @@ static int prepare(struct bh_init *in, struct bh_fail *fail)
         return bh_fail(fail, errno, "make a namespace of control groups");
     if (sethostname("bulkhead", 8) < 0)
         return bh_fail(fail, errno, "set the host name");
-    if (loopback_up(fail) < 0 || bh_shell_prepare(in->setup, fail) < 0)
+    if (bh_shell_prepare(in->setup, fail) < 0)
         return -1;
     in->narrow = bh_narrow_make(fail);
     return in->narrow < 0 ? -1 : 0;

@@ -75,13 +75,30 @@ int bh_pool_start(struct bh_launcher *l, int init_fd)
     return 0;
 }
 
+static int say(struct bh_launcher *l, const int *fds, int n)
+{
+    l->to_tell.kind = BH_MSG_SPAWN;
+    int rc = bh_msg_send(l->spawner, &l->to_tell, sizeof(l->to_tell), fds, (size_t)n);
+    l->to_tell = (struct bh_msg_spawn){0};
+    return rc;
+}
+
+void bh_pool_reaped(struct bh_launcher *l, pid_t pid)
+{
+    if (l->spawner < 0)
+        return;
+    l->to_tell.ended[l->to_tell.n_ended++] = pid;
+    if (l->to_tell.n_ended == BH_SPAWN_ENDED_MAX)
+        (void)say(l, NULL, 0); /* an end of the socket is met by whoever asks for a shell */
+}
+
 static int ask(struct bh_launcher *l)
 {
-    struct bh_msg_spawn msg = {.kind = BH_MSG_SPAWN};
-    int fds[BH_CGROUP_PARTS], n = bh_groups_make(l, &msg, fds);
+    int fds[BH_CGROUP_PARTS], n = bh_groups_make(l, &l->to_tell, fds);
     if (n < 0)
         return -1;
-    int rc = bh_msg_send(l->spawner, &msg, sizeof(msg), fds, (size_t)n);
+    l->to_tell.shells = 1;
+    int rc = say(l, fds, n);
     for (int i = 0; i < n; i++)
         bh_close(fds[i]);
     if (rc < 0)

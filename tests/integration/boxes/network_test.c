@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The network namespace of a box: which box has had it before. What a box of before could have left in it is tried one
+ * by one; a box that did nothing is the proof that namespaces are given again at all.
+ */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "tests/integration/boxes/kit.h"
+#include "tests/support/t.h"
+
+#define AFTERWARDS 8 /* boxes that are looked at: more than there are shells ahead */
+
+static void run(struct kit_box *b, const char *text, char *ret, size_t size)
+{
+    struct kit_exec e;
+    kit_sh(b, &e, text);
+    if (e.result.end != BH_EXEC_EXITED || e.result.status != 0)
+        fail_msg("'%s': end %d status %d: %s", text, (int)e.result.end, e.result.status, e.err.data);
+    (void)snprintf(ret, size, "%s", e.out.data);
+    kit_exec_fini(&e);
+}
+
+static void create(struct kit_box *b)
+{
+    if (kit_create(&kit, b, NULL) != 0)
+        fail_msg("create: %s", b->message);
+}
+
+/* A box that does this; the number of its namespace. */
+static void one_box(const char *text, char number[static 64])
+{
+    struct kit_box b;
+    char out[256];
+    create(&b);
+    run(&b, "readlink /proc/self/ns/net", number, 64);
+    run(&b, text, out, sizeof(out));
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+static bool is_met_again(const char *number)
+{
+    bool met = false;
+    for (int i = 0; i < AFTERWARDS; i++) {
+        char theirs[64];
+        one_box("true", theirs);
+        met |= strcmp(theirs, number) == 0;
+    }
+    return met;
+}
+
+static void untouched_one_is_given_again(void **state)
+{
+    char number[64];
+    (void)state;
+    one_box("true", number);
+    T_TRUE(is_met_again(number));
+}
+
+static void used_one_is_never_given_again(void **state)
+{
+    static const char *const uses[] = {
+        "bash -c 'echo x > /dev/udp/127.0.0.1/9' 2> /dev/null || true", /* a packet, and the answer to it */
+        "bash -c 'echo x > /dev/udp/::1/9' 2> /dev/null || true",       /* the same of the other protocol */
+        "bash -c 'echo x > /dev/tcp/127.0.0.1/9' 2> /dev/null || true", /* a connection that is refused */
+        "bash -c 'echo x > /dev/udp/192.0.2.1/9' 2> /dev/null || true", /* no way there: counted all the same */
+        "bash -c 'echo x > /dev/tcp/192.0.2.1/9' 2> /dev/null || true",
+        "bash -c 'echo x > /dev/tcp/2001:db8::1/9' 2> /dev/null || true",
+    };
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(uses); i++) {
+        char number[64];
+        one_box(uses[i], number);
+        if (is_met_again(number))
+            fail_msg("after '%s' it was given again", uses[i]);
+    }
+}
+
+static void next_box_finds_nothing_counted(void **state)
+{
+    char number[64], out[256];
+    struct kit_box b;
+    (void)state;
+    for (int i = 0; i < AFTERWARDS; i++) {
+        one_box(i % 2 ? "true" : "bash -c 'echo x > /dev/udp/127.0.0.1/9'", number);
+        create(&b);
+        run(&b,
+            "tr -s ' ' < /proc/net/dev | sed -n '/lo:/s/^ //p'; grep -c 'sockets: used 0' /proc/net/sockstat; wc -l < "
+            "/proc/net/unix",
+            out, sizeof(out));
+        T_STR(out, "lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n1\n1\n");
+        T_INT(kit_destroy(&b, false), 0);
+    }
+}
+
+static void two_that_live_are_never_in_one(void **state)
+{
+    struct kit_box boxes[6];
+    char numbers[BH_ARRAY_LEN(boxes)][64];
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < BH_ARRAY_LEN(boxes); i++) {
+            create(&boxes[i]);
+            run(&boxes[i], "readlink /proc/self/ns/net", numbers[i], sizeof(numbers[i]));
+            for (size_t k = 0; k < i; k++)
+                assert_string_not_equal(numbers[i], numbers[k]);
+        }
+        for (size_t i = 0; i < BH_ARRAY_LEN(boxes); i++)
+            T_INT(kit_destroy(&boxes[i], false), 0);
+    }
+}
+
+/* More than there is room to keep: the others work as well, and end. */
+static void many_at_once(void **state)
+{
+    struct kit_box boxes[70];
+    char number[64];
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(boxes); i++)
+        create(&boxes[i]);
+    run(&boxes[69], "grep -c '127.0.0.1' /proc/net/fib_trie | grep -qv '^0$' && echo up", number, sizeof(number));
+    T_STR(number, "up\n");
+    for (size_t i = 0; i < BH_ARRAY_LEN(boxes); i++)
+        T_INT(kit_destroy(&boxes[i], false), 0);
+    for (int i = 0; i < AFTERWARDS; i++) /* those that were made ahead meanwhile are not kept */
+        one_box("true", number);
+    T_TRUE(is_met_again(number));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(untouched_one_is_given_again),
+        cmocka_unit_test(used_one_is_never_given_again),
+        cmocka_unit_test(next_box_finds_nothing_counted),
+        cmocka_unit_test(two_that_live_are_never_in_one),
+        cmocka_unit_test(many_at_once),
+    };
+    KIT_MAIN(tests);
+}
