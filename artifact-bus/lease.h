@@ -125,6 +125,7 @@ struct bh_result {
     int64_t cpu_ms, max_rss_bytes, disk_bytes, box_ms; /* disk_bytes -1: nobody has looked */
     int64_t output_dropped;                            /* bytes of stdout and stderr beyond the output limit */
     char *limits;         /* what held the limits: "memory=cgroup-v2 disk=watchdog …", NULL where it never ran */
+    char *evidence;       /* JSON object: what is known of a collision or a wedge (docs/watch.md), or NULL */
     char *snapshot;       /* digest of what it started from (RUN) or made, or NULL */
     bool snapshot_reused; /* SETUP, PREPARE: it lay there under its key; nothing was run */
     char **snapshots;     /* SETUP, PREPARE: box.snapshots of the leases that start from it, newest first */

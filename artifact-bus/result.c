@@ -9,15 +9,32 @@
 #include "artifact-bus/lease.h"
 #include "artifact-bus/lease_priv.h"
 #include "artifact-bus/text_rules_priv.h"
+#include "base/json.h"
+#include "base/val.h"
 #include "topologies/names.h"
 
-enum { DETAIL_MAX = 256 * 1024, EXIT_MAX = 255, SIGNAL_MAX = 64, LIMITS_TEXT_MAX = 1023, SNAPSHOTS_MAX = 1000 };
+enum {
+    DETAIL_MAX = 256 * 1024,
+    EXIT_MAX = 255,
+    SIGNAL_MAX = 64,
+    LIMITS_TEXT_MAX = 1023,
+    EVIDENCE_MAX = 65536,
+    SNAPSHOTS_MAX = 1000
+};
 
 /* "memory=cgroup-v2 disk=watchdog+best-effort": nothing that a terminal would obey. */
 static const char *limits_text_problem(const char *text)
 {
     static const char chars[] = "abcdefghijklmnopqrstuvwxyz0123456789=+- ";
     return text[strspn(text, chars)] != '\0' ? "is no list of limits" : NULL;
+}
+
+/* It is stored and handed out as it is. */
+static const char *evidence_problem(const char *text)
+{
+    BH_CLEANUP_VAL struct bh_val *v = NULL;
+    bool good = bh_json_parse(text, strlen(text), &v, NULL) == 0 && bh_val_type(v) == BH_VAL_MAP;
+    return good ? NULL : "is no JSON object";
 }
 
 static const struct bh_field output_fields[] = {
@@ -65,6 +82,7 @@ static const struct bh_field result_fields[] = {
     FIELD(bh_result, output_dropped, .kind = BH_FIELD_INT64, .max = INT64_MAX),
     FIELD(bh_result, limits, .kind = BH_FIELD_OPT_TEXT, .min = 1, .max = LIMITS_TEXT_MAX,
           .problem = limits_text_problem),
+    FIELD(bh_result, evidence, .kind = BH_FIELD_OPT_TEXT, .min = 1, .max = EVIDENCE_MAX, .problem = evidence_problem),
     FIELD(bh_result, snapshot, .kind = BH_FIELD_OPT_TEXT, .max = BH_NAME_MAX, .problem = bh_rule_digest),
     FIELD(bh_result, snapshot_reused, .kind = BH_FIELD_BOOL),
     LIST(bh_result, snapshots, n_snapshots, .kind = BH_FIELD_TEXTS, .max = BH_NAME_MAX, .max_items = SNAPSHOTS_MAX,

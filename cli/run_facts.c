@@ -153,6 +153,14 @@ static void add_usage(struct bh_val *total, const struct bh_val *usage)
     }
 }
 
+static struct bh_val *parsed(const char *json)
+{
+    struct bh_val *v = NULL;
+    if (!json || bh_json_parse(json, strlen(json), &v, NULL) != 0)
+        return bh_val_null();
+    return v;
+}
+
 static struct bh_val *attempt_to_val(const struct bh_cli_run *run, const struct bh_attempt_row *row)
 {
     struct bh_val *v = bh_val_map();
@@ -174,6 +182,7 @@ static struct bh_val *attempt_to_val(const struct bh_cli_run *run, const struct 
     bh_val_set_str(v, "kept_box", kept);
     bh_val_set_str(v, "limits", row->limits);
     bh_val_set_int(v, "output_dropped", row->output_dropped);
+    bh_val_set(v, "evidence", parsed(row->evidence));
     bh_val_set(v, "usage", usage_to_val(row->usage));
     return v;
 }
@@ -198,14 +207,6 @@ static struct bh_val *agent_to_val(const struct bh_cli_run *run, const struct bh
         const struct bh_val *added = bh_val_add(list, attempt_to_val(run, &attempts[i]));
         add_usage(total, bh_val_get(added, "usage"));
     }
-    return v;
-}
-
-static struct bh_val *parsed(const char *json)
-{
-    struct bh_val *v = NULL;
-    if (!json || bh_json_parse(json, strlen(json), &v, NULL) != 0)
-        return bh_val_null();
     return v;
 }
 

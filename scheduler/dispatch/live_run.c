@@ -105,6 +105,8 @@ static struct bh_val *facts_of_result(const struct bh_result *result)
         bh_val_set_str(v, "limits", result->limits);
     if (result->output_dropped > 0)
         bh_val_set_int(v, "output_dropped", result->output_dropped);
+    if (result->evidence)
+        bh_val_set_str(v, "evidence", result->evidence);
     bh_val_set(v, "usage", usage_to_val(result));
     return v;
 }

@@ -84,6 +84,7 @@ struct bh_attempt_row bh_row_of_attempt(const char *run, const struct bh_plan *p
         .kept_box = text(bh_val_str_of(ended, "kept_box")),
         .limits = text(bh_val_str_of(ended, "limits")),
         .output_dropped = bh_val_int_of(ended, "output_dropped"),
+        .evidence = text(bh_val_str_of(ended, "evidence")),
     };
 }
 

@@ -67,28 +67,40 @@ const struct bh_store_table bh_store_table_agents =
           "label = excluded.label, reason = excluded.reason, position = excluded.position, sum = excluded.sum");
 
 static const struct bh_store_column attempt_columns[] = {
-    TEXT(bh_attempt_row, run),          TEXT(bh_attempt_row, instance),
-    TEXT(bh_attempt_row, agent),        TEXT(bh_attempt_row, status),
-    TEXT(bh_attempt_row, reason),       TEXT(bh_attempt_row, detail),
-    TEXT(bh_attempt_row, box),          INT(bh_attempt_row, attempt),
-    INT(bh_attempt_row, try_),          INT(bh_attempt_row, epoch),
-    INT(bh_attempt_row, exit_code),     INT(bh_attempt_row, signal),
-    INT(bh_attempt_row, created.us),    INT(bh_attempt_row, started.us),
-    INT(bh_attempt_row, ended.us),      BOOL(bh_attempt_row, selected),
-    TEXT(bh_attempt_row, usage),        TEXT(bh_attempt_row, kept_box),
-    ADDED_TEXT(bh_attempt_row, limits), ADDED_INT(bh_attempt_row, output_dropped),
+    TEXT(bh_attempt_row, run),
+    TEXT(bh_attempt_row, instance),
+    TEXT(bh_attempt_row, agent),
+    TEXT(bh_attempt_row, status),
+    TEXT(bh_attempt_row, reason),
+    TEXT(bh_attempt_row, detail),
+    TEXT(bh_attempt_row, box),
+    INT(bh_attempt_row, attempt),
+    INT(bh_attempt_row, try_),
+    INT(bh_attempt_row, epoch),
+    INT(bh_attempt_row, exit_code),
+    INT(bh_attempt_row, signal),
+    INT(bh_attempt_row, created.us),
+    INT(bh_attempt_row, started.us),
+    INT(bh_attempt_row, ended.us),
+    BOOL(bh_attempt_row, selected),
+    TEXT(bh_attempt_row, usage),
+    TEXT(bh_attempt_row, kept_box),
+    ADDED_TEXT(bh_attempt_row, limits),
+    ADDED_INT(bh_attempt_row, output_dropped),
+    ADDED_TEXT(bh_attempt_row, evidence),
 };
-const struct bh_store_table bh_store_table_attempts =
-    TABLE("attempts", bh_attempt_row, attempt_columns, "$1", "instance",
-          "INSERT INTO attempts (run, instance, agent, status, reason, detail, box, attempt, try, epoch, exit_code, "
-          "signal, created, started, ended, selected, usage, kept_box, limits, output_dropped, sum) "
-          "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) "
-          "ON CONFLICT (run, instance) DO UPDATE SET agent = excluded.agent, status = excluded.status, "
-          "reason = excluded.reason, detail = excluded.detail, box = excluded.box, attempt = excluded.attempt, "
-          "try = excluded.try, epoch = excluded.epoch, exit_code = excluded.exit_code, signal = excluded.signal, "
-          "created = excluded.created, started = excluded.started, ended = excluded.ended, "
-          "selected = excluded.selected, usage = excluded.usage, kept_box = excluded.kept_box, "
-          "limits = excluded.limits, output_dropped = excluded.output_dropped, sum = excluded.sum");
+const struct bh_store_table bh_store_table_attempts = TABLE(
+    "attempts", bh_attempt_row, attempt_columns, "$1", "instance",
+    "INSERT INTO attempts (run, instance, agent, status, reason, detail, box, attempt, try, epoch, exit_code, "
+    "signal, created, started, ended, selected, usage, kept_box, limits, output_dropped, evidence, sum) "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) "
+    "ON CONFLICT (run, instance) DO UPDATE SET agent = excluded.agent, status = excluded.status, "
+    "reason = excluded.reason, detail = excluded.detail, box = excluded.box, attempt = excluded.attempt, "
+    "try = excluded.try, epoch = excluded.epoch, exit_code = excluded.exit_code, signal = excluded.signal, "
+    "created = excluded.created, started = excluded.started, ended = excluded.ended, "
+    "selected = excluded.selected, usage = excluded.usage, kept_box = excluded.kept_box, "
+    "limits = excluded.limits, output_dropped = excluded.output_dropped, evidence = excluded.evidence, "
+    "sum = excluded.sum");
 
 static const struct bh_store_column artifact_columns[] = {
     TEXT(bh_artifact_row, run),         TEXT(bh_artifact_row, name),       TEXT(bh_artifact_row, digest),

@@ -52,6 +52,7 @@ struct bh_attempt_row {
     char *kept_box;         /* or NULL */
     char *limits;           /* what held its limits: "memory=cgroup-v2 disk=watchdog", or NULL */
     int64_t output_dropped; /* bytes of stdout and stderr */
+    char *evidence;         /* JSON object: what is known of a collision or a wedge (docs/watch.md), or NULL */
 };
 struct bh_artifact_row {
     char *run, *name, *digest, *kind, *agent, *instance, *label, *provenance;

@@ -245,6 +245,7 @@ static void same_attempt(const struct bh_attempt_row *got, const struct bh_attem
     SAME_TEXT(kept_box);
     SAME_TEXT(limits);
     SAME_INT(output_dropped);
+    SAME_TEXT(evidence);
     SAME_INT(attempt);
     SAME_INT(try_);
     SAME_INT(epoch);
@@ -346,7 +347,8 @@ static void rows_keep_every_field(void **state)
                                      .usage = T("{\"cpu_ms\":1}"),
                                      .kept_box = T("t-kept"),
                                      .limits = T("memory=cgroup-v2"),
-                                     .output_dropped = 24};
+                                     .output_dropped = 24,
+                                     .evidence = T("{\"kind\":\"collision\"}")};
     struct bh_artifact_row artifact = {
         id.s,         T("f-name"),       T("sha256:00"), T("f-kind"), T("f-agent"), T("f-instance"),
         T("f-label"), T("f-provenance"), INT64_MAX,      31,          true,         false,

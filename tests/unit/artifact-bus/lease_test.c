@@ -46,7 +46,8 @@ static const char result_json[] =
     "\"exit_code\":0,\"signal\":0,\"started\":1764423223000123,\"ended\":1764423224000000,"
     "\"outputs\":[{\"name\":\"scores.csv\",\"object\":" OBJECT "}],\"kept_box\":\"runs/x/boxes/y\","
     "\"cpu_ms\":10,\"max_rss_bytes\":4096,\"disk_bytes\":0,\"box_ms\":12,\"output_dropped\":7,"
-    "\"limits\":\"memory=cgroup-v2 disk=watchdog +best-effort\",\"snapshot\":\"" DIGEST "\",\"snapshot_reused\":true,"
+    "\"limits\":\"memory=cgroup-v2 disk=watchdog +best-effort\","
+    "\"evidence\":\"{\\\"kind\\\":\\\"collision\\\"}\",\"snapshot\":\"" DIGEST "\",\"snapshot_reused\":true,"
     "\"snapshots\":[\"" KEY "\",\"base-1\"],\"has_score\":true,\"score\":-2.5,\"passed\":true}";
 
 static struct bh_val *from_json(const char *text)
@@ -191,6 +192,7 @@ static void test_result_round_trip(void **state)
     T_INT(r.box_ms, 12);
     T_INT(r.output_dropped, 7);
     T_STR(r.limits, "memory=cgroup-v2 disk=watchdog +best-effort");
+    T_STR(r.evidence, "{\"kind\":\"collision\"}");
     T_STR(r.snapshot, DIGEST);
     assert_true(r.snapshot_reused && r.has_score && r.passed);
     T_INT(r.n_snapshots, 2);
@@ -334,8 +336,8 @@ static bool is_optional(const char *key, enum bh_val_type type)
 {
     if (strcmp(key, "limits") == 0 || strcmp(key, "score") == 0)
         return type == BH_VAL_STR; /* of the result, of the check */
-    static const char *const optional[] = {"base_digest", "prompt",   "needs_json", "reason",
-                                           "detail",      "kept_box", "snapshot",   "snapshot_key"};
+    static const char *const optional[] = {"base_digest", "prompt",   "needs_json",   "reason",  "detail",
+                                           "kept_box",    "snapshot", "snapshot_key", "evidence"};
     for (size_t i = 0; i < BH_ARRAY_LEN(optional); i++) {
         if (strcmp(key, optional[i]) == 0)
             return true;
@@ -481,6 +483,8 @@ static const struct edit result_edits[] = {
     {"\"snapshot\":\"sha256:ba", "\"snapshot\":\"sha256:b", "'snapshot' of the result is no sha256 digest"},
     {"\"base-1\"", "\"a/b\"", "'snapshots[1]' of the result is no folder name"},
     {"\"score\":-2.5", "\"score\":\"NaN\"", "'score' of the result is no number"},
+    {"\\\"collision\\\"}", "\\\"collision\\\"", "'evidence' of the result is no JSON object"},
+    {"{\\\"kind\\\":\\\"collision\\\"}", "[]", "'evidence' of the result is no JSON object"},
     {"disk=watchdog", "disk=\\u001b[1m", "'limits' of the result is no list of limits"},
     {"\"memory=cgroup-v2 disk=watchdog +best-effort\"", "\"\"", "'limits' of the result is too short"},
 };

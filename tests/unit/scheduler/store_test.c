@@ -194,9 +194,10 @@ static void an_older_store_is_brought_up(void **state)
     struct bh_run_id id = kit_run_id(1);
     fill(h);
     tamper(h, "ALTER TABLE runs DROP COLUMN limits; ALTER TABLE attempts DROP COLUMN limits; "
-              "ALTER TABLE attempts DROP COLUMN output_dropped; PRAGMA user_version=1");
+              "ALTER TABLE attempts DROP COLUMN output_dropped; ALTER TABLE attempts DROP COLUMN evidence; "
+              "PRAGMA user_version=1");
     struct bh_store *s = NULL;
-    T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "has version 1, this bulkhead reads 2");
+    T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "has version 1, this bulkhead reads 3");
     s = open_store(h, BH_STORE_WRITE);
     T_OK(read_all(s, id.s, &err));
     struct bh_attempt_row attempt = {.run = id.s, .instance = (char *)(uintptr_t) "i", .output_dropped = 3};

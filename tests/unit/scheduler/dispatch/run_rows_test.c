@@ -90,12 +90,14 @@ static void an_attempt_says_what_held_it(void **state)
     struct bh_attempt_facts facts = {.ended = ended};
     BH_CLEANUP_FREE char *scratch = NULL;
     struct bh_attempt_row row = bh_row_of_attempt("r", f->plan, attempt, &facts, &scratch);
-    T_TRUE(row.limits == NULL && row.output_dropped == 0);
+    T_TRUE(row.limits == NULL && row.output_dropped == 0 && row.evidence == NULL);
     bh_val_set_str(ended, "limits", "memory=cgroup-v2");
     bh_val_set_int(ended, "output_dropped", 7);
+    bh_val_set_str(ended, "evidence", "{}");
     row = bh_row_of_attempt("r", f->plan, attempt, &facts, &scratch);
     T_STR(row.limits, "memory=cgroup-v2");
     T_INT(row.output_dropped, 7);
+    T_STR(row.evidence, "{}");
 }
 
 int main(void)
