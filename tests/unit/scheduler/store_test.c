@@ -177,7 +177,7 @@ static void a_newer_store_is_refused_untouched(void **state)
     struct bh_store *s = NULL;
     struct bh_err *why = NULL;
     T_INT(bh_store_open(&h->home, BH_STORE_WRITE, &s, &why), -BH_E_STORE_VERSION);
-    T_TRUE(strstr(bh_err_message(why), "bulkhead.db': the store has version 7, this bulkhead knows up to 2") != NULL);
+    T_TRUE(strstr(bh_err_message(why), "bulkhead.db': the store has version 7, this bulkhead knows up to 3") != NULL);
     T_STR(bh_err_get_hint(why), "use the newer bulkhead, or another --home");
     bh_err_free(why);
     T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "version 7");
