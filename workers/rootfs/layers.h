@@ -34,3 +34,6 @@ int bh_layer_freeze(int dirfd, const char *upper, int layers, const char *name, 
  */
 int bh_layer_squash(int layers, const struct bh_layer_chain *chain, const char *name,
                     struct bh_err **err) BH_MUST_CHECK;
+/* The same by copies: of the chain nothing is touched, not even the number of links. */
+int bh_layer_squash_copy(int layers, const struct bh_layer_chain *chain, const char *name,
+                         struct bh_err **err) BH_MUST_CHECK;

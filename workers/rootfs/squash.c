@@ -10,7 +10,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -35,6 +37,7 @@ struct sources {
     size_t n;
     unsigned depth;
     bool opaque; /* nothing below them shows */
+    bool copies; /* files are copied, not linked */
 };
 
 static int merge(struct sources *from, int to);
@@ -118,7 +121,7 @@ static int copy_attributes(int from, mode_t mode, int to)
 
 static int merge_dir(const struct sources *above, size_t first, const char *name, int to)
 {
-    struct sources s = {.depth = above->depth + 1};
+    struct sources s = {.depth = above->depth + 1, .copies = above->copies};
     int rc = 1;
     if (s.depth > DEPTH_MAX) {
         errno = ELOOP;
@@ -147,12 +150,65 @@ static int take_entry(int from, const char *name, const struct stat *st, int to)
     return linkat(from, name, to, name, 0);
 }
 
+/* --- copies, where a link would change what is said of the source --- */
+
+static int copy_bytes(int from, int to)
+{
+    for (;;) {
+        ssize_t n = sendfile(to, from, NULL, 1 << 30);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            return (int)n;
+    }
+}
+
+static int copy_file(int from, const char *name, const struct stat *st, int to)
+{
+    BH_CLEANUP_FD int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    BH_CLEANUP_FD int out = in >= 0 ? openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+    if (out < 0 || copy_bytes(in, out) < 0)
+        return -1;
+    return copy_attributes(in, st->st_mode & 07777, out);
+}
+
+static int copy_symlink(int from, const char *name, int to)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlinkat(from, name, target, sizeof(target) - 1);
+    if (n < 0)
+        return -1;
+    target[n] = '\0';
+    return symlinkat(target, to, name);
+}
+
+static int copy_node(const char *name, const struct stat *st, int to)
+{
+    if (mknodat(to, name, st->st_mode & (S_IFMT | 07777), st->st_rdev) < 0)
+        return -1;
+    return fchmodat(to, name, st->st_mode & 07777, 0);
+}
+
+static int copy_entry(int from, const char *name, const struct stat *st, int to)
+{
+    if (S_ISREG(st->st_mode))
+        return copy_file(from, name, st, to);
+    if (S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0))
+        return take_entry(from, name, st, to);
+    int rc = S_ISLNK(st->st_mode) ? copy_symlink(from, name, to) : copy_node(name, st, to);
+    if (rc < 0 || fchownat(to, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
+        return -1;
+    return utimensat(to, name, (const struct timespec[2]){st->st_atim, st->st_mtim}, AT_SYMLINK_NOFOLLOW);
+}
+
+/* --- the merge --- */
+
 static int merge_entry(const struct sources *from, size_t i, const char *name, int to)
 {
     struct stat st;
     if (fstatat(from->fds[i], name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -1;
-    return S_ISDIR(st.st_mode) ? merge_dir(from, i, name, to) : take_entry(from->fds[i], name, &st, to);
+    if (S_ISDIR(st.st_mode))
+        return merge_dir(from, i, name, to);
+    return (from->copies ? copy_entry : take_entry)(from->fds[i], name, &st, to);
 }
 
 /* All names of layer i that no newer one has. */
@@ -186,9 +242,9 @@ static int merge(struct sources *from, int to)
     return from->opaque ? fsetxattr(to, OPAQUE, "y", 1, 0) : 0;
 }
 
-static int merge_tree(int layers, const struct bh_layer_chain *chain, const char *tree, int to)
+static int merge_tree(int layers, const struct bh_layer_chain *chain, const char *tree, bool copies, int to)
 {
-    struct sources tops = {0};
+    struct sources tops = {.copies = copies};
     int rc = 0;
     bool any = false;
     for (size_t i = 0; i < chain->n && i < SOURCES_MAX && rc == 0; i++) {
@@ -208,28 +264,38 @@ static int merge_tree(int layers, const struct bh_layer_chain *chain, const char
     return rc;
 }
 
-static int merge_trees(int layers, const struct bh_layer_chain *chain, const char *half)
+static int merge_trees(int layers, const struct bh_layer_chain *chain, const char *half, bool copies)
 {
     static const char *const trees[] = {"root", "usr", "opt"};
     if (mkdirat(layers, half, 0755) < 0)
         return -1;
     BH_CLEANUP_FD int to = open_dir(layers, half);
     for (size_t i = 0; to >= 0 && i < BH_ARRAY_LEN(trees); i++) {
-        if (merge_tree(layers, chain, trees[i], to) < 0)
+        if (merge_tree(layers, chain, trees[i], copies, to) < 0)
             return -1;
     }
     return to >= 0 && fchmod(to, 0755) == 0 ? syncfs(to) : -1;
 }
 
-int bh_layer_squash(int layers, const struct bh_layer_chain *chain, const char *name, struct bh_err **err)
+static int squash(int layers, const struct bh_layer_chain *chain, const char *name, bool copies, struct bh_err **err)
 {
     BH_CLEANUP_FREE char *half = bh_asprintf(BH_LAYER_HALF "%s", name);
     int rc = 0;
-    if (merge_trees(layers, chain, half) < 0)
+    if (merge_trees(layers, chain, half, copies) < 0)
         rc = bh_err_set(err, BH_E_IO, errno, "cannot squash %zu layers into '%s'", chain->n, name);
     else if (renameat2(layers, half, layers, name, RENAME_NOREPLACE) < 0 || fsync(layers) < 0)
         rc = bh_err_set(err, errno == EEXIST ? BH_E_EXISTS : BH_E_IO, errno, "cannot put layer '%s' in place", name);
     if (rc != 0)
         (void)bh_rmtree_at(layers, half);
     return rc;
+}
+
+int bh_layer_squash(int layers, const struct bh_layer_chain *chain, const char *name, struct bh_err **err)
+{
+    return squash(layers, chain, name, false, err);
+}
+
+int bh_layer_squash_copy(int layers, const struct bh_layer_chain *chain, const char *name, struct bh_err **err)
+{
+    return squash(layers, chain, name, true, err);
 }
