@@ -27,18 +27,20 @@ static void make_inputs(struct making *m)
     const struct bh_agent *doc = m->doc;
     m->agent->n_inputs = doc->n_inputs;
     m->agent->inputs = bh_arena_alloc(m->pl->arena, (doc->n_inputs + 1) * sizeof(*m->agent->inputs));
+    struct bh_scope once = m->scope;
+    once.before_attempts = m->scope.has_attempts;
     m->draft->input_names = bh_arena_alloc(m->pl->arena, (doc->n_inputs + 1) * sizeof(struct bh_text));
     for (size_t i = 0; i < doc->n_inputs; i++) {
         const struct bh_input *in = &doc->inputs[i];
         struct bh_plan_input *out = &m->agent->inputs[i];
         struct bh_where at = BH_AT_INDEX(doc->path, "inputs", i);
         out->is_glob = bh_glob_is(in->name.s);
-        struct bh_text t = bh_fill_artifact(m->pl, &m->scope, in->name, out->is_glob, true, at);
+        struct bh_text t = bh_fill_artifact(m->pl, &once, in->name, out->is_glob, true, at);
         m->draft->input_names[i] = t;
         out->name = t.s;
         out->optional = in->optional;
         out->source = -1;
-        out->path = bh_fill_path(m->pl, &m->scope, in->path, at);
+        out->path = bh_fill_path(m->pl, &once, in->path, at);
         if (!out->path && !out->is_glob)
             out->path = out->name;
     }
@@ -83,14 +85,28 @@ static void make_commands(struct making *m)
     struct bh_planner *pl = m->pl;
     struct bh_plan_agent *a = m->agent;
     size_t ignored;
+    struct bh_scope once = m->scope; /* what comes before the attempts */
+    once.before_attempts = m->scope.has_attempts;
     a->run = bh_fill_command(pl, &m->scope, &doc->run, doc->path, "run", &a->n_run);
-    a->setup = bh_fill_command(pl, &m->scope, &doc->setup, doc->path, "setup", &a->n_setup);
-    /* for their errors: what they become is asked for when attempts and brains are made */
-    (void)bh_fill_command(pl, &m->scope, &doc->prepare, doc->path, "prepare", &ignored);
-    (void)bh_fill_command(pl, &m->scope, &doc->check, doc->path, "check", &ignored);
-    m->scope.is_brain = true;
+    a->setup = bh_fill_command(pl, &once, &doc->setup, doc->path, "setup", &a->n_setup);
+    a->prepare = bh_fill_command(pl, &once, &doc->prepare, doc->path, "prepare", &a->n_prepare);
+    a->check = bh_fill_command(pl, &m->scope, &doc->check, doc->path, "check", &a->n_check);
+    m->scope.is_brain = true; /* for its errors: what it becomes is asked for when brains are made */
     (void)bh_fill_command(pl, &m->scope, &doc->brain, doc->path, "brain", &ignored);
     m->scope.is_brain = false;
+}
+
+static void make_each(struct making *m)
+{
+    const struct bh_attempts *attempts = &m->doc->attempts;
+    if (!attempts->each)
+        return;
+    size_t n = (size_t)attempts->count;
+    m->agent->each = bh_arena_alloc(m->pl->arena, n * sizeof(*m->agent->each));
+    for (size_t i = 0; i < n; i++) {
+        const char *path = bh_arena_printf(m->pl->arena, "%s.attempts.each[%zu]", m->doc->path, i);
+        m->agent->each[i] = bh_fill_env(m->pl, &m->scope, &attempts->each[i], path);
+    }
 }
 
 static void make_texts(struct making *m)
@@ -100,12 +116,17 @@ static void make_texts(struct making *m)
     struct bh_plan_agent *a = m->agent;
     a->prompt = bh_fill_text(pl, &m->scope, doc->prompt, BH_AT(doc->path, "prompt"));
     a->prompt_file = bh_fill_host_path(pl, &m->scope, doc->prompt_file, BH_AT(doc->path, "prompt.file"));
+    struct bh_scope once = m->scope;
+    once.before_attempts = m->scope.has_attempts;
     a->n_files = doc->files.len;
-    a->files = bh_fill_files(pl, &m->scope, &doc->files, doc->path);
+    a->files = bh_fill_files(pl, &once, &doc->files, doc->path);
+    a->n_check_files = doc->check_files.len;
+    a->check_files = bh_fill_files(pl, &once, &doc->check_files, bh_arena_printf(pl->arena, "%s.check", doc->path));
     a->n_env = doc->env.len;
     a->env = bh_fill_env(pl, &m->scope, &doc->env, doc->path);
     m->draft->base = doc->traits.base;
-    m->draft->base.s = bh_fill_text(pl, &m->scope, doc->traits.base, BH_AT(doc->path, "base"));
+    m->draft->base.s = bh_fill_text(pl, &once, doc->traits.base, BH_AT(doc->path, "base"));
+    make_each(m);
 }
 
 static void read_own_keys(struct bh_draft *draft)
@@ -157,7 +178,7 @@ static struct bh_scope scope_of(struct bh_planner *pl, const struct bh_agent *do
     scope.n_matrix = cell->n;
     scope.has_item = stage && stage->for_each;
     scope.has_round = stage && stage->repeat;
-    scope.has_attempts = doc->attempts > 1;
+    scope.has_attempts = bh_agent_numbered(doc);
     return scope;
 }
 

@@ -347,10 +347,10 @@ static void bind_agent(struct bh_planner *pl, size_t agent)
 static void index_output(struct bh_planner *pl, size_t agent, const struct bh_text *name)
 {
     const struct bh_agent *doc = pl->plan->agents[agent].doc;
-    if (!doc->attempts_all)
+    if (doc->attempts.select != BH_SELECT_ALL)
         bh_makers_add(pl->makers, name->s, name->glob, agent);
     bool rounds = doc->stage >= 0 && pl->doc->stages[doc->stage].repeat;
-    if (doc->attempts > 1 || rounds) { /* name@2, name@r2 */
+    if (bh_agent_numbered(doc) || rounds) { /* name@2, name@r2 */
         const char *numbered = bh_arena_printf(pl->arena, "%s@*", name->glob);
         bh_makers_add(pl->makers, numbered, numbered, agent);
     }

@@ -118,7 +118,7 @@ static void claim_output(struct claims *cs, size_t agent, size_t i)
         return; /* the names of a glob are known at publish */
     const char *path = bh_arena_printf(pl->arena, "%s.outputs[%zu]", a->doc->path, i);
     const char *name = out->name;
-    if (a->doc->attempts_all) /* name@1 .. name@N: the plain name stays free */
+    if (a->doc->attempts.select == BH_SELECT_ALL) /* name@1 .. name@N: the plain name stays free */
         name = bh_arena_printf(pl->arena, "%s@", name);
     claim_name(cs, name, &(struct claim){a->name, a->doc, out->pos, out->name}, path);
     check_items(pl, a, out, &pl->drafts[agent].output_names[i], path);

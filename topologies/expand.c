@@ -107,6 +107,14 @@ static int refuse(const struct bh_placeholder *p, struct bh_err **err)
     return rc;
 }
 
+static int refuse_attempt(struct bh_err **err)
+{
+    int rc =
+        bh_err_set(err, BH_E_UNDEFINED, 0, "'{{attempt}}' is undefined here: all attempts start from the same state");
+    bh_err_hint(err, "it is known in 'run', 'check', 'env', 'prompt' and 'outputs'");
+    return rc;
+}
+
 static int find_filling(const struct bh_scope *scope, const struct bh_placeholder *p, struct filling *ret,
                         struct bh_err **err)
 {
@@ -120,6 +128,8 @@ static int find_filling(const struct bh_scope *scope, const struct bh_placeholde
     case BH_HOLD_ROUND:
         return fill_number(scope->has_round, "round", "repeat", "1", ret, err);
     case BH_HOLD_ATTEMPT:
+        if (scope->before_attempts)
+            return refuse_attempt(err);
         *ret = scope->has_attempts ? (struct filling){.open = true, .sample = "1"} : (struct filling){.value = "1"};
         return 0;
     case BH_HOLD_MCP_CONFIG:

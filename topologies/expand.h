@@ -16,6 +16,7 @@ struct bh_scope {
     size_t n_matrix;
     bool has_item, has_round; /* inside for_each, repeat: kept as written, known at run time */
     bool has_attempts;        /* more than one: {{attempt}} is kept; else it is 1 */
+    bool before_attempts;     /* made once for all attempts: {{attempt}} is an error */
     bool is_brain;            /* {{mcp_config}} is kept */
     size_t *budget;           /* bytes that may still be made; less after each call */
 };

@@ -313,7 +313,7 @@ static struct bh_agent new_agent(int stage)
     const int64_t hour = 3600 * BH_NS_PER_S;
     return (struct bh_agent){
         .stage = stage,
-        .attempts = 1,
+        .attempts = {.count = 1, .min_success = 1},
         .timeouts = {.setup = hour, .prepare = hour, .run = hour, .check = hour, .grace = 10 * BH_NS_PER_S},
     };
 }

@@ -10,43 +10,52 @@
 
 /* --- attempts --- */
 
-enum select { SELECT_FIRST_PASS, SELECT_BEST, SELECT_ALL };
+bool bh_agent_numbered(const struct bh_agent *a)
+{
+    return a->attempts.count > 1 || a->attempts.each || a->attempts.select != BH_SELECT_FIRST_PASS;
+}
 
-struct attempts {
-    int64_t count, each, min_success;
-    size_t select;
-    struct bh_str score;
-    bool stop_losers;
-};
+bool bh_agent_forks(const struct bh_agent *a)
+{
+    return bh_agent_numbered(a) || a->prepare.set || a->check.set;
+}
 
 static void read_count(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    (void)bh_read_int(r, n, 1, BH_COUNT_MAX, &((struct attempts *)field)->count);
+    (void)bh_read_int(r, n, 1, BH_ATTEMPTS_MAX, &((struct bh_attempts *)field)->count);
 }
 
 static void read_each(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    struct attempts *a = field;
+    struct bh_attempts *a = field;
     if (!bh_expect(r, n, BH_NODE_LIST, "a list of maps of variables"))
         return;
-    if (bh_node_len(n) == 0)
-        bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "the list asks for no attempt at all");
-    a->each = (int64_t)bh_node_len(n);
-    for (size_t i = 0; i < bh_node_len(n); i++) {
-        struct bh_pairs env = {0};
-        bh_read_env(r, bh_node_at(n, i), &env);
+    size_t len = bh_node_len(n);
+    if (len == 0)
+        bh_read_error(r, n, BH_E_BAD_VALUE, "give one map of variables for each attempt",
+                      "the list asks for no attempt at all");
+    if (len > BH_ATTEMPTS_MAX) {
+        bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "the list asks for %zu attempts; the most is %d", len,
+                      BH_ATTEMPTS_MAX);
+        len = BH_ATTEMPTS_MAX;
     }
+    a->each = bh_arena_alloc(r->arena, (len + 1) * sizeof(*a->each));
+    a->count = (int64_t)len;
+    for (size_t i = 0; i < len; i++)
+        bh_read_env(r, bh_node_at(n, i), &a->each[i]);
 }
 
 static void read_select(struct bh_reader *r, struct bh_node *n, void *field)
 {
     static const char *const words[] = {"first-pass", "best", "all"};
-    (void)bh_read_word(r, n, words, BH_ARRAY_LEN(words), &((struct attempts *)field)->select);
+    size_t i;
+    if (bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i))
+        ((struct bh_attempts *)field)->select = (enum bh_select)i;
 }
 
 static void read_score(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    struct attempts *a = field;
+    struct bh_attempts *a = field;
     struct bh_str path;
     if (bh_read_filled(r, n, "a path in /workspace", BH_HOLDS_NONE, &path))
         (void)bh_clean_path(r, n, path.s, "/workspace", false, &a->score);
@@ -56,18 +65,18 @@ static void read_order(struct bh_reader *r, struct bh_node *n, void *field)
 {
     static const char *const words[] = {"max", "min"};
     size_t i;
-    (void)field;
-    (void)bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i);
+    if (bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i))
+        ((struct bh_attempts *)field)->order_min = i == 1;
 }
 
 static void read_stop_losers(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    (void)bh_read_bool(r, n, &((struct attempts *)field)->stop_losers);
+    (void)bh_read_bool(r, n, &((struct bh_attempts *)field)->stop_losers);
 }
 
 static void read_min_success(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    (void)bh_read_int(r, n, 1, BH_COUNT_MAX, &((struct attempts *)field)->min_success);
+    (void)bh_read_int(r, n, 1, BH_COUNT_MAX, &((struct bh_attempts *)field)->min_success);
 }
 
 static const struct bh_key attempts_keys[] = {
@@ -82,52 +91,42 @@ static const struct bh_key attempts_keys[] = {
 const struct bh_key_table bh_attempts_table = {"attempts", "attempts", attempts_keys, BH_ARRAY_LEN(attempts_keys), 0};
 
 /* What holds between the keys of a map of attempts. */
-static void check_attempts(struct bh_reader *r, const struct bh_node *n, const struct attempts *a)
+static void check_attempts(struct bh_reader *r, const struct bh_node *n, const struct bh_attempts *a)
 {
     const struct bh_node *each = bh_node_get(n, "each"), *count = bh_node_get(n, "count");
     if (each && count)
         bh_read_key_error(r, each, BH_E_INVALID, NULL, "'each' beside 'count': its length is the number of attempts");
     if (!each && !count)
         bh_read_missing(r, n, "count", NULL, "attempts need 'count' or 'each'");
-    if (a->select == SELECT_BEST && !bh_node_get(n, "score"))
+    if (a->select == BH_SELECT_BEST && !bh_node_get(n, "score"))
         bh_read_missing(r, n, "score", "name the file that holds one number", "'select: best' needs 'score'");
     if (bh_node_get(n, "order") && !bh_node_get(n, "score"))
         bh_read_missing(r, n, "score", NULL, "'order' needs 'score'");
-    if (a->stop_losers && a->select != SELECT_FIRST_PASS)
+    if (a->stop_losers && a->select != BH_SELECT_FIRST_PASS)
         bh_read_key_error(r, bh_node_get(n, "stop_losers"), BH_E_INVALID, NULL,
                           "'stop_losers' is for 'select: first-pass' alone");
-    int64_t attempts = each ? a->each : a->count;
-    if (attempts > 0 && a->min_success > attempts)
+    if (a->count > 0 && a->min_success > a->count)
         bh_read_error(r, bh_node_get(n, "min_success"), BH_E_INVALID, NULL, "%lld of %lld attempts cannot succeed",
-                      (long long)a->min_success, (long long)attempts);
+                      (long long)a->min_success, (long long)a->count);
 }
 
 void bh_read_attempts(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct bh_agent *agent = field;
-    struct attempts a = {0};
+    struct bh_attempts a = {.min_success = 1};
     if (bh_node_kind(n) != BH_NODE_MAP) {
-        if (bh_read_int(r, n, 1, BH_COUNT_MAX, &a.count))
-            agent->attempts = a.count;
-        if (a.count > 1)
-            bh_read_later(r, n, "attempts");
-        return;
+        read_count(r, n, &a);
+    } else if (bh_read_map(r, n, &bh_attempts_table, &a)) {
+        check_attempts(r, n, &a);
     }
-    if (!bh_read_map(r, n, &bh_attempts_table, &a))
-        return;
-    check_attempts(r, n, &a);
-    agent->attempts = a.each > 0 ? a.each : a.count > 0 ? a.count : 1;
-    agent->attempts_all = a.select == SELECT_ALL;
-    if (agent->attempts > 1 || bh_node_len(n) > 1 || a.each > 0)
+    if (a.count < 1)
+        a.count = 1;
+    agent->attempts = a;
+    if (bh_agent_numbered(agent))
         bh_read_later(r, n, "attempts");
 }
 
 /* --- check --- */
-
-struct check {
-    struct bh_command run;
-    struct bh_pairs files;
-};
 
 static void read_check_run(struct bh_reader *r, struct bh_node *n, void *field)
 {
@@ -138,20 +137,23 @@ static void read_check_box(struct bh_reader *r, struct bh_node *n, void *field)
 {
     static const char *const words[] = {"same", "fresh"};
     size_t i;
-    (void)field;
-    (void)bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i);
+    if (bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i))
+        *(bool *)field = i == 1;
 }
 
 static void read_check_network(struct bh_reader *r, struct bh_node *n, void *field)
 {
     (void)field;
     bh_val_free(bh_read_network_value(r, n));
+    if (!bh_streq(bh_node_text(n), "none"))
+        bh_read_later(r, n, "check.network");
 }
 
+#define FIELD(name) offsetof(struct bh_agent, name)
 static const struct bh_key check_keys[] = {
-    {"run", read_check_run, offsetof(struct check, run), BH_KEY_REQUIRED},
-    {"files", bh_read_files, offsetof(struct check, files), 0},
-    {"box", read_check_box, 0, 0},
+    {"run", read_check_run, FIELD(check), BH_KEY_REQUIRED},
+    {"files", bh_read_files, FIELD(check_files), 0},
+    {"box", read_check_box, FIELD(check_fresh), 0},
     {"network", read_check_network, 0, 0},
 };
 const struct bh_key_table bh_check_table = {"check", "a check", check_keys, BH_ARRAY_LEN(check_keys), 0};
@@ -159,34 +161,31 @@ const struct bh_key_table bh_check_table = {"check", "a check", check_keys, BH_A
 void bh_read_check(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct bh_agent *a = field;
-    struct check check = {0};
     if (bh_node_kind(n) == BH_NODE_MAP)
-        (void)bh_read_map(r, n, &bh_check_table, &check);
+        (void)bh_read_map(r, n, &bh_check_table, a);
     else
-        read_check_run(r, n, &check.run);
-    a->check = check.run;
+        read_check_run(r, n, &a->check);
 }
 
 /* --- prepare --- */
 
 static void read_warm(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    bool warm;
-    (void)field;
-    (void)bh_read_bool(r, n, &warm);
+    (void)bh_read_bool(r, n, field);
 }
 
 static const struct bh_key prepare_keys[] = {
-    {"run", read_check_run, 0, BH_KEY_REQUIRED}, /* the field is the command itself */
-    {"warm", read_warm, 0, 0},
+    {"run", read_check_run, FIELD(prepare), BH_KEY_REQUIRED},
+    {"warm", read_warm, FIELD(warm), 0},
 };
+#undef FIELD
 const struct bh_key_table bh_prepare_table = {"prepare", "a preparation", prepare_keys, BH_ARRAY_LEN(prepare_keys), 0};
 
 void bh_read_prepare(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct bh_agent *a = field;
     if (bh_node_kind(n) == BH_NODE_MAP)
-        (void)bh_read_map(r, n, &bh_prepare_table, &a->prepare);
+        (void)bh_read_map(r, n, &bh_prepare_table, a);
     else
         read_check_run(r, n, &a->prepare);
 }

@@ -85,6 +85,19 @@ struct bh_output {
     const struct bh_node *validate; /* NULL: none */
 };
 
+/* Which of the attempts that passed becomes the agent's result. */
+enum bh_select { BH_SELECT_FIRST_PASS, BH_SELECT_BEST, BH_SELECT_ALL };
+
+struct bh_attempts {
+    int64_t count; /* 1 where absent; with `each` its length */
+    enum bh_select select;
+    struct bh_str score;   /* relative to /workspace; NULL: none */
+    bool order_min;        /* of BEST: the least wins */
+    bool stop_losers;      /* of FIRST_PASS: the first to pass wins, and the others are stopped */
+    int64_t min_success;   /* 1 where absent: fewer that passed make the agent fail */
+    struct bh_pairs *each; /* `count` of them, or NULL */
+};
+
 struct bh_timeouts { /* nanoseconds */
     int64_t setup, prepare, run, check, grace;
 };
@@ -128,12 +141,22 @@ struct bh_agent {
     bool untrusted;
     bool continue_on_failure; /* on_failure: continue */
     enum bh_keep { BH_KEEP_ON_FAILURE, BH_KEEP_ALWAYS, BH_KEEP_NEVER } keep;
-    int64_t attempts;             /* 1 where absent; with `each` its length */
-    bool attempts_all;            /* select: all */
+    struct bh_attempts attempts;
+    bool warm; /* prepare: {warm: true} */
+    struct bh_pairs check_files;
+    bool check_fresh;             /* check: {box: fresh} */
     int64_t retries;              /* 0 where absent */
     const struct bh_node *matrix; /* NULL: none */
     const struct bh_node *when, *accept, *gate, *hands;
 };
+
+/* Whether it starts from a frozen state and is judged: with several attempts, `prepare` or `check`. */
+bool bh_agent_forks(const struct bh_agent *a);
+/* Whether its outputs are on the bus as name@N before one attempt's get the plain names. */
+bool bh_agent_numbered(const struct bh_agent *a);
+
+/* The most attempts of one agent. */
+enum { BH_ATTEMPTS_MAX = 10000 };
 
 struct bh_stage {
     struct bh_str name;

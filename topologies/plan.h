@@ -67,6 +67,11 @@ struct bh_plan_agent {
     size_t n_run;
     const char **setup; /* n_setup 0: none */
     size_t n_setup;
+    const char **prepare, **check; /* 0: none */
+    size_t n_prepare, n_check;
+    struct bh_pair *check_files;
+    size_t n_check_files;
+    struct bh_pair **each;   /* by attempt: variables that are added to env; NULL: none */
     const char *prompt;      /* text, or NULL */
     const char *prompt_file; /* path as in the document, or NULL */
     struct bh_pair *files;   /* name: path in /workspace; value: path beneath the pipeline's folder */

@@ -122,7 +122,7 @@ static void offer(struct bh_planner *pl, size_t agent, size_t i, struct offers *
 {
     const struct bh_plan_agent *a = &pl->plan->agents[agent];
     const struct bh_text *t = &pl->drafts[agent].output_names[i];
-    const char *name = a->doc->attempts_all ? bh_arena_printf(pl->arena, "%s@*", t->glob) : t->glob;
+    const char *name = a->doc->attempts.select == BH_SELECT_ALL ? bh_arena_printf(pl->arena, "%s@*", t->glob) : t->glob;
     if (a->label == BH_TAINTED) {
         *BH_ARENA_PUSH(pl->arena, o->tainted, o->n_tainted, o->cap_tainted) = name;
         return;

@@ -205,6 +205,7 @@ static void test_attempts(void **state)
 {
     static const struct t_bad rows[] = {
         {AGENT "  attempts: 0\n", 6, 13, "agents[0].attempts", BH_E_BAD_VALUE, "out of range", 0},
+        {AGENT "  attempts: 10001\n", 6, 13, "agents[0].attempts", BH_E_BAD_VALUE, "out of range", 0},
         {AGENT "  attempts: some\n", 6, 13, "agents[0].attempts", BH_E_WRONG_TYPE, "expected an integer, found 'some'",
          0},
         {AGENT "  attempts: {}\n", 6, 13, "agents[0].attempts.count", BH_E_MISSING_KEY,

@@ -99,6 +99,9 @@ static void test_attempts_stay_open(void **state)
     T_OK(bh_expand(&w.scope, "s-{{attempt}}", BH_OPEN_KEEP, w.arena, &out, &open, &err));
     T_STR(out, "s-{{attempt}}");
     T_TRUE(open);
+    w.scope.before_attempts = true; /* what is made once for all of them */
+    T_ERR(bh_expand(&w.scope, "s-{{attempt}}", BH_OPEN_KEEP, w.arena, &out, &open, &err), BH_E_UNDEFINED,
+          "all attempts start from the same state");
     world_fini(&w);
 }
 

@@ -39,7 +39,7 @@ static void test_least(void **state)
     assert_int_equal(a->topology, BH_TOPOLOGY_UNSET);
     assert_false(a->has_inputs || a->has_needs || a->untrusted || a->continue_on_failure);
     assert_int_equal(a->keep, BH_KEEP_ON_FAILURE);
-    assert_int_equal(a->attempts, 1);
+    assert_int_equal(a->attempts.count, 1);
     assert_int_equal(a->retries, 0);
     assert_int_equal(a->timeouts.setup, 3600 * BH_NS_PER_S);
     assert_int_equal(a->timeouts.prepare, 3600 * BH_NS_PER_S);
@@ -483,10 +483,17 @@ static void test_attempts(void **state)
                     "- {name: k, brain: [l, \"{{mcp_config}}\"], hands: {mode: per-call, tools: [exec], max_calls: 5, "
                     "idle: 1m, place: here, approve: [rm]}}\n");
     const struct bh_agent *a = p->agents;
-    assert_int_equal(a[0].attempts, 5);
-    assert_int_equal(a[1].attempts, 2);
-    assert_true(a[1].attempts_all);
-    assert_int_equal(a[2].attempts, 1);
+    assert_int_equal(a[0].attempts.count, 5);
+    assert_int_equal(a[1].attempts.count, 2);
+    assert_true(a[1].attempts.select == BH_SELECT_ALL && a[1].attempts.order_min && !a[1].attempts.stop_losers);
+    assert_string_equal(a[1].attempts.score.s, "s.txt");
+    assert_string_equal(a[1].attempts.each[1].items[0].value.s, "c");
+    assert_int_equal(a[1].attempts.min_success, 1);
+    assert_true(bh_agent_numbered(&a[0]) && bh_agent_numbered(&a[1]) && !bh_agent_numbered(&a[2]));
+    assert_true(bh_agent_forks(&a[4]) && !bh_agent_numbered(&a[4]) && !bh_agent_forks(&a[3]));
+    assert_true(a[4].warm && a[4].check_fresh);
+    assert_string_equal(a[4].check_files.items[0].name.s, "h");
+    assert_int_equal(a[2].attempts.count, 1);
     assert_int_equal(a[3].retries, 2);
     assert_true(a[4].prepare.is_list && a[4].check.set && !a[4].check.is_list);
     assert_true(a[5].brain.is_list && !a[5].run.set);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules that read a document: for advise*.c alone. */
+#pragma once
+
+#include "topologies/advise.h"
+
+/* Takes one entry of the map at `key` away. */
+void bh_advice_change_inner(struct bh_advices *list, struct bh_advice *advice, const char *agent, const char *key,
+                            const char *inner);
+/* `entries` lives in the arena: pairs of key and value, ended by NULL. */
+void bh_advice_add_agent(struct bh_advices *list, struct bh_advice *advice, const char *behind,
+                         const char *const *entries);
+
+/* advise_installs.c, advise_trust.c */
+void bh_advise_installs(const struct bh_advise_subject *subject, struct bh_advices *list);
+void bh_advise_trust(const struct bh_advise_subject *subject, struct bh_advices *list);
