@@ -59,18 +59,33 @@ struct bh_exec_spec {
         *empty_first; /* paths relative to /workspace that are removed before the command (NULL-terminated) or NULL */
     /* In a shared box: MEMORY, CPUS and PIDS of this agent alone, inside those of the box. NOFILE here too. 0: none. */
     struct bh_limits limits;
+    uint64_t tag;       /* in a shared box: who it is, for `writers` and `census`; 0: nobody asks */
     bool give_to_agent; /* after it has ended well, /workspace and /home/agent are given to the agent (setup) */
 };
 
 enum bh_exec_end { BH_EXEC_EXITED, BH_EXEC_SIGNALED, BH_EXEC_NOT_STARTED, BH_EXEC_BOX_LOST };
 struct bh_exec_result {
     enum bh_exec_end end;
-    int status;       /* exit code, signal, or errno of what kept it from starting */
-    const char *step; /* NOT_STARTED: "exec", "copy files/x", … : which step; borrowed for the callback */
+    int status;           /* exit code, signal, or errno of what kept it from starting */
+    const char *step;     /* NOT_STARTED: "exec", "copy files/x", … : which step; borrowed for the callback */
+    struct bh_wall ended; /* when its last process was gone, as init has it; us 0: not told */
     int64_t cpu_ms, max_rss_bytes;
     bool oom, pids, disk_full; /* a limit was hit while it ran (by it, as far as the kernel tells) */
     bool inodes;               /* with disk_full: it is files that were too many, not bytes */
     char note[240];            /* which limit and how, in words for people, where a watch stopped it; or "" */
+};
+
+/* Who has written to a file of a shared box, as far as the kernel tells (fan.h says what it does not). */
+struct bh_box_writer {
+    uint64_t tag;      /* of the exec's spec; 0: somebody else, bulkhead's own init among them */
+    bool wrote;        /* false: it had it open for writing, which may have been for nothing */
+    struct bh_wall at; /* when that was noticed last */
+};
+#define BH_BOX_WRITERS_MAX 16
+struct bh_box_writers {
+    struct bh_box_writer of[BH_BOX_WRITERS_MAX];
+    size_t n;
+    bool whole; /* nobody was missed since then */
 };
 
 struct bh_box;
@@ -118,6 +133,16 @@ struct bh_box_ops {
      * O_PATH|O_DIRECTORY descriptor that may only be walked by openat2 beneath it.
      */
     void (*open_output)(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn, void *arg);
+    /*
+     * Shared boxes; may be absent, as `writers` may. What is written later than a moment is told by `writers`. While
+     * one exec runs alone nothing is recorded: it is not worth it.
+     */
+    uint64_t (*moment)(struct bh_box *box);
+    /*
+     * Since a moment: who wrote to the inode (0: none), as the box's files have it, or to what had this path. False
+     * where nobody can tell.
+     */
+    bool (*writers)(struct bh_box *box, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret);
     /* Ends the (quiet) box and turns its upper into run_dir/layers/LAYER, durable on success; the box is gone
      * afterwards either way. */
     void (*freeze)(struct bh_box *box, const char *layer, bh_box_done_fn fn, void *arg);

@@ -201,6 +201,8 @@ static const struct bh_box_ops ns_ops = {
     .kill = bh_ns_kill,
     .barrier = bh_ns_barrier,
     .open_output = bh_ns_open_output,
+    .moment = bh_ns_moment,
+    .writers = bh_ns_writers,
     .freeze = op_freeze,
     .destroy = op_destroy,
 };

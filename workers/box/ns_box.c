@@ -31,6 +31,7 @@ static void free_box(struct bh_box *box)
 {
     bh_ns_talk_stop(box);
     bh_ns_disk_stop(box);
+    bh_ns_watch_fini(box);
     if (box->pidfd_event)
         event_free(box->pidfd_event);
     if (box->soon)
@@ -187,6 +188,7 @@ static void on_dead(evutil_socket_t fd, short what, void *arg)
     (void)event_del(box->pidfd_event);
     box->dead = true;
     bh_ns_disk_stop(box);
+    bh_ns_watch_stop(box);
     bh_ns_talk_stop(box);
     switch (box->state) {
     case BOX_MAKING:
@@ -493,6 +495,7 @@ void bh_ns_box_finish_now(struct bh_box *box)
         box->ending = END_REMOVE;
     }
     bh_ns_disk_stop(box);
+    bh_ns_watch_stop(box);
     bh_ns_disk_release(box);
     if (box->rack) {
         struct folder_job *job = folder_job_of(box);

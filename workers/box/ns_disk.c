@@ -138,10 +138,9 @@ void bh_ns_disk_exec(struct bh_exec *exec, const struct bh_exec_spec *spec, stru
     /* A single file stops exactly; where the kernel counts anyway the agent is to meet "no space" instead. */
     msg->limits.disk = box->disk_by == BH_BY_WATCHDOG ? box->limits.of[BH_LIMIT_DISK] : 0;
     msg->limits.inodes = 0;
-    if (watches_exec(box, &spec->limits)) {
+    if (watches_exec(box, &spec->limits))
         exec->memory = spec->limits.of[BH_LIMIT_MEMORY];
-        msg->flags |= BH_EXEC_TELL_PID;
-    }
+    msg->flags |= box->shared ? BH_EXEC_TELL_PID : 0;
     if (box->disk)
         bh_disk_box_begin(box->disk);
 }
@@ -153,13 +152,12 @@ static void on_exec_out_of_memory(void *arg, const char *note)
     (void)snprintf(exec->note, sizeof(exec->note), "%s", note);
 }
 
-bool bh_ns_disk_started(struct bh_exec *exec, int pid)
+void bh_ns_disk_started(struct bh_exec *exec)
 {
     const struct bh_box *box = exec->box;
-    if (exec->memory == 0 || exec->scale)
-        return false;
-    exec->scale = bh_disk_scale_new(box->ns->disk, box->pid, pid, exec->memory, on_exec_out_of_memory, exec);
-    return true;
+    if (exec->memory == 0)
+        return;
+    exec->scale = bh_disk_scale_new(box->ns->disk, box->pid, exec->inside, exec->memory, on_exec_out_of_memory, exec);
 }
 
 void bh_ns_disk_ended(struct bh_exec *exec, struct bh_exec_result *result)

@@ -19,6 +19,7 @@ struct event;
 
 struct bh_disk_watch;
 struct bh_disk_box;
+struct bh_fan;
 
 #define NS_MAGIC 0x6e736261u
 #define NS_BOX_MAGIC 0x6e736262u
@@ -55,6 +56,7 @@ struct ns {
     size_t n_gone, cap_gone;
     struct bh_job *gone_job;
     struct event *gone_again;
+    bool unwatched; /* who writes in shared boxes cannot be seen here */
 };
 
 /*
@@ -95,6 +97,9 @@ struct bh_box {
     struct event *control_event, *pidfd_event;
     struct bh_outbox to_box;
     struct bh_list execs, asks;
+    struct bh_fan *fan;              /* of a shared box in which several have run; NULL: none */
+    struct event *fan_event;         /* while it watches */
+    uint32_t root_major, root_minor; /* the device of its root, once it has been watched */
 
     bh_box_created_fn created;
     void (*on_lost)(void *arg);
@@ -124,6 +129,9 @@ struct bh_exec {
     int64_t memory;                 /* its own limit, where nothing but the watch holds it; 0: none */
     struct bh_disk_scale *scale;    /* which begins when it has started */
     char note[240];
+    uint64_t tag; /* of whoever asked for it */
+    int inside;   /* in a shared box: its PID 1 as init numbers it, 0: not told yet */
+    bool named;   /* the watch knows its mount */
     bh_exec_done_fn fn;
     void *arg;
 };
@@ -159,7 +167,7 @@ void bh_ns_disk_stop(struct bh_box *box);
 void bh_ns_disk_release(struct bh_box *box); /* its folder is let go of */
 /* Of both, what the exec is to be told is changed. */
 void bh_ns_disk_exec(struct bh_exec *exec, const struct bh_exec_spec *spec, struct bh_msg_exec *msg);
-bool bh_ns_disk_started(struct bh_exec *exec, int pid); /* its PID 1 in the box; false: nobody has asked */
+void bh_ns_disk_started(struct bh_exec *exec); /* its PID 1 in the box is known */
 void bh_ns_disk_ended(struct bh_exec *exec, struct bh_exec_result *result);
 void bh_ns_disk_enforced(const struct bh_box *box, const struct bh_limits *own, struct bh_enforced *ret);
 int64_t bh_ns_disk_bytes(const struct bh_box *box);
@@ -189,6 +197,16 @@ void bh_ns_group_hurry(const struct bh_box *box);
 void bh_ns_group_drop(struct ns *ns, const char *name); /* removed soon */
 void bh_ns_group_drop_box(struct bh_box *box);
 void bh_ns_groups_fini(struct ns *ns); /* the launcher has ended */
+
+/* ns_watch.c */
+void bh_ns_watch_exec(struct bh_exec *exec);    /* it is about to begin */
+void bh_ns_watch_started(struct bh_exec *exec); /* its number is known */
+/* It has ended; `mount` is what it says of itself, 0: nothing. It is still in the list. */
+void bh_ns_watch_ended(struct bh_exec *exec, uint64_t mount);
+void bh_ns_watch_stop(struct bh_box *box); /* nothing of it runs any more */
+void bh_ns_watch_fini(struct bh_box *box);
+uint64_t bh_ns_moment(struct bh_box *box);
+bool bh_ns_writers(struct bh_box *box, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret);
 
 /* ns_talk.c */
 int bh_ns_talk_start(struct bh_box *box);

@@ -38,12 +38,14 @@ static bool on_ended(struct bh_box *box, const struct bh_msg_report *r)
         .end = (enum bh_exec_end)r->end,
         .status = r->status,
         .step = r->end == BH_EXEC_NOT_STARTED ? r->step : NULL,
+        .ended = {r->ended_us},
         .cpu_ms = r->cpu_ms,
         .max_rss_bytes = r->max_rss_bytes,
     };
     BH_LIST_FOREACH (it, tmp, &box->execs) {
         if (EXEC(it)->id != r->id)
             continue;
+        bh_ns_watch_ended(EXEC(it), r->mount);
         finish_exec(EXEC(it), &result);
         return true;
     }
@@ -53,8 +55,13 @@ static bool on_ended(struct bh_box *box, const struct bh_msg_report *r)
 static bool on_started(struct bh_box *box, const struct bh_msg_report *r)
 {
     BH_LIST_FOREACH (it, tmp, &box->execs) {
-        if (EXEC(it)->id == r->id)
-            return bh_ns_disk_started(EXEC(it), r->status);
+        struct bh_exec *exec = EXEC(it);
+        if (exec->id != r->id || exec->inside != 0 || !box->shared)
+            continue;
+        exec->inside = r->status;
+        bh_ns_disk_started(exec);
+        bh_ns_watch_started(exec);
+        return true;
     }
     return false;
 }
@@ -351,11 +358,13 @@ struct bh_exec *bh_ns_exec(struct bh_box *box, const struct bh_exec_spec *spec, 
         .magic = NS_EXEC_MAGIC,
         .box = box,
         .id = ++box->ns->last_id,
+        .tag = spec->tag,
         .fn = fn,
         .arg = arg,
     };
     bh_list_init(&exec->link);
     bh_list_append(&box->execs, &exec->link);
+    bh_ns_watch_exec(exec);
     exec->refused = send_exec(exec, spec);
     if (exec->refused)
         drop_soon(box);

@@ -46,7 +46,7 @@ static bool step_valid(const char *step)
 
 static bool end_valid(const struct bh_msg_report *r)
 {
-    if (r->cpu_ms < 0 || r->max_rss_bytes < 0)
+    if (r->cpu_ms < 0 || r->max_rss_bytes < 0 || r->ended_us < 0)
         return false;
     switch (r->end) {
     case BH_EXEC_EXITED:

@@ -234,6 +234,8 @@ struct bh_msg_report {
                        0 where it went well */
     uint64_t id;
     int64_t cpu_ms, max_rss_bytes;
+    int64_t ended_us; /* ENDED: wall time at which its last process was gone */
+    uint64_t mount;   /* ENDED in a shared box: the root mount of its namespace (mount_id.h), 0: not known */
     char step[BH_STEP_MAX];
 };
 

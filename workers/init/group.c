@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "workers/box/mount_id.h"
 #include "workers/init/init.h"
 
 static void start_agent(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd)
@@ -35,7 +36,8 @@ static void reap(pid_t agent)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid != agent)
             continue;
-        struct bh_exec_note note = {.ended = 1, .wait_status = status};
+        struct statx sx;
+        struct bh_exec_note note = {.ended = 1, .wait_status = status, .mount = bh_mount_id(AT_FDCWD, "/", 0, &sx)};
         ssize_t n = write(0, &note, sizeof(note));
         _exit(n == (ssize_t)sizeof(note) ? 0 : 1);
     }

@@ -126,6 +126,7 @@ void bh_exec_plan_fini(struct bh_exec_plan *plan);
 struct bh_exec_note {
     uint32_t ended; /* 1: wait_status is that of the main process; 0: fail says why it never ran */
     int32_t wait_status;
+    uint64_t mount; /* in a shared box: the mount of the root of this exec */
     struct bh_fail fail;
 };
 

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "workers/box/box.h"
@@ -75,7 +76,9 @@ static void make_report(struct bh_init *in, struct run *run)
     *r = (struct bh_msg_report){.kind = BH_MSG_ENDED, .id = run->id};
     r->cpu_ms = run->cpu_us / 1000;
     r->max_rss_bytes = run->max_rss_kb * 1024;
+    r->ended_us = bh_wall_now().us;
     bool noted = read(run->notes, &note, sizeof(note)) == (ssize_t)sizeof(note);
+    r->mount = noted && note.ended ? note.mount : 0;
     if (noted && !note.ended)
         not_started(r, note.fail.error, note.fail.step);
     else
