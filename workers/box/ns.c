@@ -65,8 +65,10 @@ static void on_created(struct ns *ns, struct bh_msg_created *msg, int *fds, size
 {
     struct bh_box *box = find_box(ns, msg->id);
     msg->step[BH_STEP_MAX - 1] = '\0';
-    if (box)
+    if (box) {
         box->group = msg->group;
+        box->group_again = msg->group_again;
+    }
     if (box && msg->error)
         bh_ns_box_answered(box, -1, why_not(box, msg));
     else if (box && nfds == 1) {

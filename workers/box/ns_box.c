@@ -187,6 +187,7 @@ static void on_dead(evutil_socket_t fd, short what, void *arg)
     (void)what;
     (void)event_del(box->pidfd_event);
     box->dead = true;
+    box->group_again = box->group_again && box->state == BOX_ENDING; /* of others nobody knows what they died of */
     bh_ns_disk_stop(box);
     bh_ns_watch_stop(box);
     bh_ns_talk_stop(box);

@@ -112,6 +112,8 @@ void bh_ns_group_ended(struct bh_exec *exec, struct bh_exec_result *result)
     }
     if (result->end != BH_EXEC_BOX_LOST) /* else the others are to be told the same */
         box->seen = now;
+    else
+        box->group_again = false;
 }
 
 /* --- stopped --- */
@@ -127,6 +129,7 @@ int bh_ns_box_freezer(struct bh_box *box, bool on)
     if (bh_cgroup_freeze(&box->ns->cgroup, name, on) < 0)
         return -1;
     box->frozen = on;
+    box->was_frozen = true;
     return 0;
 }
 
@@ -145,6 +148,8 @@ struct gone_job {
     const struct bh_cgroup *cgroup;
     struct bh_ns_gone *of;
     size_t n;
+    struct bh_msg_group *tell; /* what the launcher is to know of them; as many as of */
+    size_t n_tell;
 };
 
 static void run_gone(void *data)
@@ -152,8 +157,12 @@ static void run_gone(void *data)
     struct gone_job *job = data;
     size_t left = 0;
     for (size_t i = 0; i < job->n; i++) {
-        if (bh_cgroup_remove(job->cgroup, job->of[i].name) < 0)
-            job->of[left++] = job->of[i];
+        const struct bh_ns_gone *g = &job->of[i];
+        bool again = g->again && bh_cgroup_is_idle(job->cgroup, g->name);
+        if (!again && bh_cgroup_remove(job->cgroup, g->name) < 0)
+            job->of[left++] = *g;
+        else if (g->box)
+            job->tell[job->n_tell++] = (struct bh_msg_group){BH_MSG_GROUP, g->box, !again};
     }
     job->n = left;
 }
@@ -167,12 +176,20 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
     submit_gone(arg);
 }
 
+/* Where the launcher cannot be told any more all groups go with it. */
+static void tell_launcher(struct ns *ns, const struct gone_job *job)
+{
+    for (size_t i = 0; i < job->n_tell && ns->launcher >= 0; i++)
+        (void)bh_outbox_send(&ns->to_launcher, &job->tell[i], sizeof(job->tell[i]), NULL, 0);
+}
+
 static void gone_done(void *owner, void *data)
 {
     struct ns *ns = owner;
     const struct gone_job *job = data;
     const struct timeval again = {0, AGAIN_MS * 1000};
     ns->gone_job = NULL;
+    tell_launcher(ns, job);
     for (size_t i = 0; i < job->n; i++) {
         if (job->of[i].tries + 1 >= TRIES_MAX)
             continue;
@@ -192,6 +209,7 @@ static void free_gone(void *data)
 {
     struct gone_job *job = data;
     bh_free(job->of);
+    bh_free(job->tell);
     bh_free(job);
 }
 
@@ -203,18 +221,30 @@ static void submit_gone(struct ns *ns)
         return;
     struct gone_job *job = bh_alloc(sizeof(*job));
     *job = (struct gone_job){.cgroup = &ns->cgroup, .of = BH_TAKE(ns->gone), .n = ns->n_gone};
+    job->tell = bh_calloc(job->n, sizeof(*job->tell));
     ns->n_gone = ns->cap_gone = 0;
     ns->gone_job = bh_helper_submit(ns->helper, &gone_ops, ns, job);
 }
 
-void bh_ns_group_drop(struct ns *ns, const char *name)
+static void drop(struct ns *ns, const char *name, uint32_t box, bool again)
 {
     if (ns->cgroup.kind == BH_CGROUP_NONE)
         return;
     struct bh_ns_gone *to = BH_PUSH(ns->gone, ns->n_gone, ns->cap_gone);
-    *to = (struct bh_ns_gone){0};
+    *to = (struct bh_ns_gone){.box = box, .again = again};
     (void)snprintf(to->name, sizeof(to->name), "%s", name);
     submit_gone(ns);
+}
+
+void bh_ns_group_drop(struct ns *ns, const char *name)
+{
+    drop(ns, name, 0, false);
+}
+
+/* What the kernel has counted in it would be counted against the next box. */
+static bool is_as_new(const struct bh_box *box)
+{
+    return box->group_again && !box->was_frozen && box->dead && box->seen.oom_kills <= 0 && box->seen.pids_hits <= 0;
 }
 
 void bh_ns_group_drop_box(struct bh_box *box)
@@ -223,7 +253,7 @@ void bh_ns_group_drop_box(struct bh_box *box)
     if (box->group == 0)
         return;
     name_box(box, name);
-    bh_ns_group_drop(box->ns, name);
+    drop(box->ns, name, box->group, is_as_new(box));
     box->group = 0;
 }
 

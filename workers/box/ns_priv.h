@@ -30,6 +30,8 @@ struct bh_fan;
 struct bh_ns_gone {
     char name[BH_NS_GROUP_NAME];
     unsigned tries;
+    uint32_t box; /* the number of a box's own, 0: of an exec */
+    bool again;   /* the next box may have it, if nothing is left in it */
 };
 
 struct ns {
@@ -84,7 +86,8 @@ struct bh_box {
     bool asked;         /* the launcher has not answered yet: there may be a process that we do not know */
     int pid;            /* of its init */
     uint32_t group;     /* the number of its control group, 0: none */
-    bool best_effort, frozen;
+    bool group_again;   /* nothing was set in it that others do not have */
+    bool best_effort, frozen, was_frozen;
     struct bh_cgroup_events seen; /* when the last exec ended */
     struct bh_limits limits;
     enum bh_enforcer disk_by;

@@ -46,6 +46,8 @@ enum bh_msg_kind {
     BH_MSG_UNPACKED,
     /* box to worker */
     BH_MSG_STARTED,
+    /* worker to launcher, no answer */
+    BH_MSG_GROUP,
 };
 
 /* How ids are mapped into boxes. */
@@ -112,8 +114,15 @@ struct bh_msg_created {
     uint32_t kind;
     int32_t error, pid;
     uint64_t id;
-    uint32_t group; /* its control group is b1, b2, …; 0: none. Also of one that was not made: to be removed */
+    uint32_t group;       /* its control group is b1, b2, …; 0: none. Also of one that was not made: to be removed */
+    uint32_t group_again; /* nothing was set in it that others do not have: it may be given back (BH_MSG_GROUP) */
     char step[BH_STEP_MAX];
+};
+
+/* The control group of a box that is gone is as it was made, and the next shell may have it; or it is removed. */
+struct bh_msg_group {
+    uint32_t kind, group;
+    uint32_t removed;
 };
 
 /* Answered by one of these and strings: name, found, effect, remedy for each. */

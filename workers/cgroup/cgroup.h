@@ -71,7 +71,7 @@ void bh_cgroup_begin(struct bh_cgroup *cg, const char *id, const pid_t *family, 
 /*
  * A new group; joining it: *ret_into is a directory for CLONE_INTO_CGROUP (v2), or the shell writes "0" to each of
  * fds. Returns how many of fds are open (the caller's, CLOEXEC), or -1 with errno, nothing left. A v2 group that was
- * killed must not be joined any more: every later clone into it is born dead. So names are used once.
+ * killed by cgroup.kill must not be joined any more: every later clone into it is born dead.
  */
 int bh_cgroup_make(const struct bh_cgroup *cg, const char *group, int fds[static BH_CGROUP_PARTS], bool *ret_into);
 /* A group in which a box's init stays and execs get groups of their own; v2 wants no process beside groups. */
@@ -109,6 +109,11 @@ int bh_cgroup_make_exec(const struct bh_cgroup *cg, const char *group, int fds[s
 int bh_cgroup_freeze(const struct bh_cgroup *cg, const char *group, bool on);
 /* Lets a group that is about to be killed have all processors: a process needs some time to die. */
 void bh_cgroup_hurry(const struct bh_cgroup *cg, const char *group);
+/*
+ * Nobody is in the group, and what it is still charged for is little: another box may have it. Not for one that was
+ * frozen, killed by its group, limited otherwise than at first, or that has groups below it.
+ */
+bool bh_cgroup_is_idle(const struct bh_cgroup *cg, const char *group);
 /* SIGKILL to all of the group and of those below it, which are thawed. */
 void bh_cgroup_kill(const struct bh_cgroup *cg, const char *group);
 /* Removes a group and those below it. 0 (also where it is gone already), or -1 with errno (EBUSY: somebody still dies

@@ -9,11 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "workers/cgroup/priv.h"
 
 #define PERIOD_US 100000
-#define SOCKETS_SHARE 4     /* of the limit of memory, beside it */
-#define QUOTA_LEAST_US 1000 /* the kernel's */
+#define SOCKETS_SHARE 4       /* of the limit of memory, beside it */
+#define QUOTA_LEAST_US 1000   /* the kernel's */
+#define IDLE_BYTES (16 << 20) /* pages of files that a box has read first and others may have read since */
 #define FREEZE_WAIT_MS 1000
 #define FREEZE_ROUNDS 64
 
@@ -216,6 +218,27 @@ struct bh_cgroup_events bh_cgroup_events(const struct bh_cgroup *cg, const char 
         bh_cgroup_read(bh_cgroup_dir(cg, BH_CGROUP_PIDS), group, "pids.events", text, sizeof(text)) > 0)
         e.pids_hits = bh_cgroup_value(text, "max");
     return e;
+}
+
+static int64_t number_in(const struct bh_cgroup *cg, enum bh_cgroup_part part, const char *group, const char *file)
+{
+    char text[32];
+    int64_t n;
+    if (bh_cgroup_read(bh_cgroup_dir(cg, part), group, file, text, sizeof(text)) <= 0)
+        return -1;
+    text[strcspn(text, "\n")] = '\0';
+    return bh_parse_int(text, &n) == 0 ? n : -1;
+}
+
+bool bh_cgroup_is_idle(const struct bh_cgroup *cg, const char *group)
+{
+    const char *memory = cg->kind == BH_CGROUP_V2 ? "memory.current" : "memory.usage_in_bytes";
+    if (!bh_cgroup_can(cg, BH_CGROUP_PIDS) || number_in(cg, BH_CGROUP_PIDS, group, "pids.current") != 0)
+        return false;
+    if (!bh_cgroup_can(cg, BH_CGROUP_MEMORY))
+        return true;
+    int64_t held = number_in(cg, BH_CGROUP_MEMORY, group, memory);
+    return held >= 0 && held <= IDLE_BYTES;
 }
 
 /* --- frozen --- */

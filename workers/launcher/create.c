@@ -232,7 +232,11 @@ static int fill_order(struct bh_launcher *l, struct order *o, const struct bh_sh
 
 static void reply(struct bh_launcher *l, uint64_t id, const struct bh_shell *shell, const struct bh_fail *fail)
 {
-    struct bh_msg_created msg = {.kind = BH_MSG_CREATED, .id = id, .error = fail->error, .group = shell->group};
+    struct bh_msg_created msg = {.kind = BH_MSG_CREATED,
+                                 .id = id,
+                                 .error = fail->error,
+                                 .group = shell->group,
+                                 .group_again = shell->group_again};
     bh_step_set(msg.step, fail->step);
     if (!fail->error)
         msg.pid = shell->pid;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "workers/launcher/launcher.h"
 
 #define INIT 1 /* it is in the group of its box and is not the agent's */
@@ -34,7 +35,8 @@ void bh_groups_start(struct bh_launcher *l, bool off)
     int cpus;
     bh_limits_host(&memory, &cpus);
     bh_limits_fill(&usual, memory);
-    l->usual = (struct bh_cgroup_limits){.memory = usual.of[BH_LIMIT_MEMORY], .pids = usual.of[BH_LIMIT_PIDS] + INIT};
+    l->usual = (struct bh_cgroup_limits){
+        .memory = usual.of[BH_LIMIT_MEMORY], .cpus = usual.of[BH_LIMIT_CPUS], .pids = usual.of[BH_LIMIT_PIDS] + INIT};
 }
 
 /*
@@ -76,25 +78,78 @@ void bh_groups_fall_back(struct bh_launcher *l)
         l->box_flags |= BH_BOX_IDLE;
 }
 
-int bh_groups_make(struct bh_launcher *l, struct bh_msg_spawn *msg, int fds[static BH_CGROUP_PARTS])
+static struct bh_kept_group *find_kept(struct bh_launcher *l, uint32_t number)
+{
+    for (size_t i = 0; i < BH_GROUPS_KEPT; i++) {
+        if (l->kept[i].number == number)
+            return &l->kept[i];
+    }
+    return NULL;
+}
+
+static int make(struct bh_launcher *l, uint32_t number, bool *ret_into, int fds[static BH_CGROUP_PARTS])
 {
     char name[16];
-    bool into;
-    name_group(name, l->groups_asked + 1);
-    int n = bh_cgroup_make(&l->cgroup, name, fds, &into);
-    if (n < 0)
-        return -1;
-    l->groups_asked++;
+    name_group(name, number);
+    int n = bh_cgroup_make(&l->cgroup, name, fds, ret_into);
     if (n > 0)
         l->preset = (BH_CGROUP_BIT(BH_CGROUP_MEMORY) | BH_CGROUP_BIT(BH_CGROUP_PIDS)) &
                     ~bh_cgroup_limit(&l->cgroup, name, &l->usual);
-    msg->into = into;
     return n;
+}
+
+/* Making a group and ending it costs the kernel a tenth of a small box: one in which nothing happened is kept. */
+int bh_groups_take(struct bh_launcher *l, struct bh_msg_spawn *msg, int fds[static BH_CGROUP_PARTS], uint32_t *ret,
+                   bool *ret_close)
+{
+    struct bh_kept_group *k = NULL;
+    for (size_t i = 0; i < BH_GROUPS_KEPT && !k; i++)
+        k = l->kept[i].number && l->kept[i].free ? &l->kept[i] : NULL;
+    if (!k) {
+        bool into;
+        int n = make(l, l->groups + 1, &into, fds);
+        if (n < 0)
+            return -1;
+        *ret = ++l->groups;
+        msg->into = into;
+        k = n > 0 ? find_kept(l, 0) : NULL;
+        *ret_close = k == NULL;
+        if (!k)
+            return n;
+        *k = (struct bh_kept_group){.number = *ret, .into = into, .n = n};
+        memcpy(k->fds, fds, (size_t)n * sizeof(*fds));
+        return n;
+    }
+    k->free = false;
+    *ret = k->number;
+    *ret_close = false;
+    msg->into = k->into;
+    memcpy(fds, k->fds, (size_t)k->n * sizeof(*fds));
+    return k->n;
+}
+
+static void forget(struct bh_kept_group *k)
+{
+    for (int i = 0; i < k->n; i++)
+        bh_close(k->fds[i]);
+    *k = (struct bh_kept_group){0};
+}
+
+void bh_groups_answer(struct bh_launcher *l, const struct bh_msg_group *msg)
+{
+    struct bh_kept_group *k = msg->group ? find_kept(l, msg->group) : NULL;
+    if (k && msg->removed)
+        forget(k);
+    else if (k)
+        k->free = true;
 }
 
 void bh_groups_drop(struct bh_launcher *l, uint32_t group)
 {
     char name[16];
+    struct bh_kept_group *k = group ? find_kept(l, group) : NULL;
+    if (k)
+        forget(k);
     name_group(name, group);
     if (l->cgroup.kind != BH_CGROUP_NONE)
         (void)bh_cgroup_remove(&l->cgroup, name); /* what cannot go now goes with us */
@@ -120,21 +175,48 @@ static void leave_out_what_is_set(const struct bh_launcher *l, struct bh_cgroup_
         set->pids = 0;
 }
 
+/* Of a group that is used again the processors may have been limited for an earlier box: a difference is written. */
+static void leave_out_same_cpus(struct bh_launcher *l, const char *name, struct bh_kept_group *k,
+                                struct bh_cgroup_limits *set)
+{
+    int64_t wanted = set->cpus;
+    if (k->cpus == wanted)
+        set->cpus = 0;
+    else if (wanted == 0)
+        bh_cgroup_hurry(&l->cgroup, name);
+    k->cpus = wanted;
+}
+
 /* What nobody asked for, but is usual, may fail: a host may give us less than that. */
-int bh_groups_limit(struct bh_launcher *l, const struct bh_msg_create *msg, const struct bh_shell *shell,
+static int set_limits(struct bh_launcher *l, const char *name, const struct bh_msg_limits *limits,
+                      struct bh_shell *shell, struct bh_fail *fail)
+{
+    struct bh_cgroup_limits set = {limits->memory, limits->cpus, limits->pids ? limits->pids + INIT : 0};
+    struct bh_kept_group *k = find_kept(l, shell->group);
+    leave_out_what_is_set(l, &set);
+    shell->group_again = k && set.memory == 0 && set.pids == 0 && bh_cgroup_asked(limits->asked) == 0;
+    if (k)
+        leave_out_same_cpus(l, name, k, &set);
+    uint32_t failed = bh_cgroup_limit(&l->cgroup, name, &set);
+    if (k && failed & BH_CGROUP_BIT(BH_CGROUP_CPU))
+        k->cpus = 0;
+    failed &= bh_cgroup_asked(limits->asked) & l->cgroup.can;
+    return failed ? say_which(fail, failed, limits) : 0;
+}
+
+int bh_groups_limit(struct bh_launcher *l, const struct bh_msg_create *msg, struct bh_shell *shell,
                     struct bh_fail *fail)
 {
     char name[16];
-    const struct bh_msg_limits *limits = &msg->limits;
-    struct bh_cgroup_limits set = {limits->memory, limits->cpus, limits->pids ? limits->pids + INIT : 0};
     name_group(name, shell->group);
     if (l->cgroup.kind == BH_CGROUP_NONE)
         return 0;
-    leave_out_what_is_set(l, &set);
-    uint32_t failed = bh_cgroup_limit(&l->cgroup, name, &set) & bh_cgroup_asked(limits->asked) & l->cgroup.can;
-    if (failed)
-        return say_which(fail, failed, limits);
-    if (msg->flags & BH_CREATE_SHARED && bh_cgroup_share(&l->cgroup, name, shell->pid) < 0)
+    if (set_limits(l, name, &msg->limits, shell, fail) < 0)
+        return -1;
+    if (!(msg->flags & BH_CREATE_SHARED))
+        return 0;
+    shell->group_again = false;
+    if (bh_cgroup_share(&l->cgroup, name, shell->pid) < 0)
         return bh_fail(fail, errno, "make a control group of its own for each agent");
     return 0;
 }

@@ -18,12 +18,23 @@ struct bh_shell {
     int pidfd, channel;
     char start[BH_PROCESS_START]; /* /proc's start time, for the pid file */
     uint32_t group;               /* the number of its control group, 0: none */
+    bool group_again;             /* that of a box may be used again */
 };
 
 #define BH_POOL_SHELLS 2 /* made ahead; more are made when they are asked for */
+#define BH_GROUPS_KEPT 8 /* groups that boxes share one after the other */
 #define BH_TREES_MAX 8
 #define BH_AGENT_NS_MAX 4
 #define BH_SUBMOUNTS_MAX 4
+
+/* A control group that is used more than once, with the descriptors by which a shell joins it. */
+struct bh_kept_group {
+    uint32_t number; /* 0: none */
+    bool free;       /* nobody is in it */
+    int64_t cpus;    /* its limit, 0: none */
+    bool into;
+    int fds[BH_CGROUP_PARTS], n;
+};
 
 /* A directory of the host that boxes see. */
 struct bh_host_tree {
@@ -58,10 +69,12 @@ struct bh_launcher {
     size_t pool_len, pool_asked;
     struct bh_msg_spawn to_tell; /* processes that were reaped: of some of them the spawner keeps something */
     struct bh_cgroup cgroup;
-    struct bh_cgroup_limits usual;          /* what most boxes get, and groups have from the beginning */
-    uint32_t preset;                        /* BH_CGROUP_BITs of it that could be set */
-    uint32_t groups_asked, groups_answered; /* shells come back in the order in which they were asked for */
-    uint32_t box_flags;                     /* BH_BOX_* of every box */
+    struct bh_cgroup_limits usual;      /* what most boxes get, and groups have from the beginning; not cpus */
+    uint32_t preset;                    /* BH_CGROUP_BITs of it that could be set */
+    uint32_t groups;                    /* how many were made */
+    uint32_t asked[BH_POOL_SHELLS + 1]; /* those of the shells that are asked for, which come in that order */
+    struct bh_kept_group kept[BH_GROUPS_KEPT];
+    uint32_t box_flags; /* BH_BOX_* of every box */
     uint32_t boxes;
 };
 
@@ -113,10 +126,13 @@ void bh_shell_close(struct bh_shell *s);
 void bh_groups_start(struct bh_launcher *l, bool off);
 /* What holds where there are no control groups; once ids are known. */
 void bh_groups_fall_back(struct bh_launcher *l);
-/* The group of the shell that is asked for next: how many descriptors go with the message (the caller's), or -1. */
-int bh_groups_make(struct bh_launcher *l, struct bh_msg_spawn *msg, int fds[static BH_CGROUP_PARTS]);
+/* The group of the shell that is asked for next: how many descriptors go with the message, or -1. They are to be closed
+ * where *ret_close. */
+int bh_groups_take(struct bh_launcher *l, struct bh_msg_spawn *msg, int fds[static BH_CGROUP_PARTS], uint32_t *ret,
+                   bool *ret_close);
+void bh_groups_answer(struct bh_launcher *l, const struct bh_msg_group *msg);
 void bh_groups_drop(struct bh_launcher *l, uint32_t group); /* of a shell that has become nothing */
-int bh_groups_limit(struct bh_launcher *l, const struct bh_msg_create *msg, const struct bh_shell *shell,
+int bh_groups_limit(struct bh_launcher *l, const struct bh_msg_create *msg, struct bh_shell *shell,
                     struct bh_fail *fail);
 
 /* create.c: from a request to an order to a shell; the answer is sent. */

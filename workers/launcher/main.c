@@ -103,6 +103,8 @@ static void on_worker(struct bh_launcher *l)
         say_hello(l);
     else if (kind == BH_MSG_CREATE)
         bh_create(l, msg, (size_t)n, fds, nfds);
+    else if (kind == BH_MSG_GROUP && (size_t)n == sizeof(struct bh_msg_group))
+        bh_groups_answer(l, (const void *)msg);
     else if (kind == BH_MSG_UNPACK)
         bh_unpack_start(l, msg, (size_t)n, fds, nfds);
     else if (kind == BH_MSG_PROBE)

@@ -94,16 +94,19 @@ void bh_pool_reaped(struct bh_launcher *l, pid_t pid)
 
 static int ask(struct bh_launcher *l)
 {
-    int fds[BH_CGROUP_PARTS], n = bh_groups_make(l, &l->to_tell, fds);
+    int fds[BH_CGROUP_PARTS];
+    uint32_t group = 0;
+    bool to_close = true;
+    int n = bh_groups_take(l, &l->to_tell, fds, &group, &to_close);
     if (n < 0)
         return -1;
     l->to_tell.shells = 1;
     int rc = say(l, fds, n);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && to_close; i++)
         bh_close(fds[i]);
     if (rc < 0)
         return -1;
-    l->pool_asked++;
+    l->asked[l->pool_asked++] = group;
     return 0;
 }
 
@@ -127,8 +130,8 @@ static int receive(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *
         l->pool_asked = 0;
         return bh_fail(fail, EPIPE, "bulkhead-init has ended");
     }
-    l->pool_asked--;
-    uint32_t group = ++l->groups_answered;
+    uint32_t group = l->asked[0];
+    memmove(l->asked, l->asked + 1, --l->pool_asked * sizeof(*l->asked));
     if (msg.error) {
         bh_groups_drop(l, group);
         msg.step[BH_STEP_MAX - 1] = '\0';

@@ -494,6 +494,94 @@ static void groups_go_with_their_box(void **state)
     wait_gone(kit.launcher, below);
 }
 
+/* --- a group that is used again --- */
+
+#define AFTERWARDS 20 /* a group is given back soon, on another thread */
+
+/* A box with these limits that does this; the number of its group. */
+static uint32_t group_of(struct bh_limits limits, const char *text, bool keep)
+{
+    struct kit_box b;
+    struct kit_exec e;
+    const struct kit_how how = {.limits = limits};
+    T_INT(kit_create(&kit, &b, &how), 0);
+    kit_sh(&b, &e, text);
+    T_INT(e.result.end, BH_EXEC_EXITED);
+    T_INT(e.result.oom || e.result.pids, false);
+    kit_exec_fini(&e);
+    uint32_t group = b.box->group;
+    T_INT(kit_destroy(&b, keep), 0);
+    return group;
+}
+
+static bool is_met_again(uint32_t group)
+{
+    bool met = false;
+    for (int i = 0; i < AFTERWARDS; i++)
+        met |= group_of((struct bh_limits){0}, "true", false) == group;
+    return met;
+}
+
+static void a_group_is_used_again_where_nothing_happened_in_it(void **state)
+{
+    (void)state;
+    if (!has_groups() || !can(BIT(PIDS)))
+        return;
+    T_TRUE(is_met_again(group_of((struct bh_limits){0}, "true", false)));
+}
+
+static void no_other_group_is_used_again(void **state)
+{
+    struct kit_box b;
+    struct kit_exec e;
+    (void)state;
+    if (!has_groups() || !can(BIT(PIDS) | BIT(MEMORY)))
+        return;
+    assert_false(is_met_again(group_of(asked(BH_LIMIT_PIDS, 20), "true", false)));
+    assert_false(is_met_again(group_of(asked(BH_LIMIT_MEMORY, 64 * MIB), "true", false)));
+    /* Of files that stay the pages are charged to who wrote them. */
+    assert_false(is_met_again(group_of((struct bh_limits){0}, "head -c 32m /dev/zero > /workspace/x", true)));
+    /* Nor one whose init was killed. */
+    T_INT(kit_create(&kit, &b, NULL), 0);
+    kit_sh(&b, &e, "true");
+    kit_exec_fini(&e);
+    uint32_t group = b.box->group;
+    T_INT(kill((pid_t)kit_init_pid(&b), SIGKILL), 0);
+    kit_wait(&kit, &b.lost);
+    T_INT(kit_destroy(&b, false), 0);
+    assert_false(is_met_again(group));
+}
+
+static void read_cpus(const struct kit_box *b, char *text, size_t size)
+{
+    const struct bh_cgroup *cg = &((struct ns *)(void *)kit.boxes)->cgroup;
+    bool v2 = cg->kind == BH_CGROUP_V2;
+    BH_CLEANUP_FREE char *path = bh_asprintf("b%u/%s", b->box->group, v2 ? "cpu.max" : "cpu.cfs_quota_us");
+    BH_CLEANUP_FD int fd = openat(cg->dirs[v2 ? 0 : BH_CGROUP_CPU], path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, size - 1);
+    T_TRUE(n > 0);
+    text[strcspn(text, " \n")] = '\0';
+}
+
+/* Processors that nobody asked for: each box has its own, whatever was before. */
+static void processors_of_the_box_before_are_forgotten(void **state)
+{
+    (void)state;
+    if (!has_groups() || !can(BIT(PIDS) | BIT(CPUS)))
+        return;
+    for (int i = 0; i < AFTERWARDS; i++) {
+        struct kit_box b;
+        char text[64], want[64];
+        int64_t cpus = 500 * (i % 3 + 1);
+        struct kit_how how = {.limits.of[BH_LIMIT_CPUS] = cpus};
+        T_INT(kit_create(&kit, &b, &how), 0);
+        read_cpus(&b, text, sizeof(text));
+        (void)snprintf(want, sizeof(want), "%lld", (long long)cpus * 100);
+        T_STR(text, want);
+        T_INT(kit_destroy(&b, false), 0);
+    }
+}
+
 /* A worker that is killed leaves its groups to whoever comes next. */
 static void what_a_killed_worker_leaves_is_reclaimed(void **state)
 {
@@ -545,6 +633,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_memory_bomb_ends_alone),
+        cmocka_unit_test(a_group_is_used_again_where_nothing_happened_in_it),
+        cmocka_unit_test(no_other_group_is_used_again),
+        cmocka_unit_test(processors_of_the_box_before_are_forgotten),
         cmocka_unit_test(a_killed_agent_is_told_from_a_signal),
         cmocka_unit_test(agents_of_one_box_have_memory_of_their_own),
         cmocka_unit_test(a_fork_bomb_stops_at_its_limit),
