@@ -15,9 +15,9 @@
 const char *bh_advice_rule_text(enum bh_advice_rule rule)
 {
     static const char *const texts[] = {
-        [BH_ADVICE_TRUST] = "trust-boundary",         [BH_ADVICE_INSTALLS] = "conflicting-installs",
-        [BH_ADVICE_WEDGE] = "shared-wedge",           [BH_ADVICE_PRODUCER] = "unknown-producer",
-        [BH_ADVICE_SETUP] = "repeated-setup",         [BH_ADVICE_ONE_BOX] = "one-box",
+        [BH_ADVICE_TRUST] = "trust-boundary", [BH_ADVICE_INSTALLS] = "conflicting-installs",
+        [BH_ADVICE_WEDGE] = "shared-wedge",   [BH_ADVICE_PRODUCER] = "unknown-producer",
+        [BH_ADVICE_SETUP] = "repeated-setup", [BH_ADVICE_ONE_BOX] = "one-box",
     };
     return texts[rule];
 }
@@ -59,8 +59,7 @@ struct bh_evidence *bh_advice_cite(struct bh_advices *list, struct bh_advice *ad
                                    const char *agent, const char *fmt, ...)
 {
     va_list ap;
-    struct bh_evidence *e =
-        BH_ARENA_PUSH(list->arena, advice->evidence, advice->n_evidence, advice->cap_evidence);
+    struct bh_evidence *e = BH_ARENA_PUSH(list->arena, advice->evidence, advice->n_evidence, advice->cap_evidence);
     *e = (struct bh_evidence){.pos = pos, .agent = bh_arena_strdup(list->arena, agent)};
     va_start(ap, fmt);
     e->text = vprint(list->arena, fmt, ap);
@@ -173,7 +172,8 @@ static int by_rule(const void *a, const void *b)
     const struct bh_advice *x = a, *y = b;
     if (x->rule != y->rule)
         return x->rule < y->rule ? -1 : 1;
-    int line_x = x->n_evidence > 0 ? x->evidence[0].pos.line : 0, line_y = y->n_evidence > 0 ? y->evidence[0].pos.line : 0;
+    int line_x = x->n_evidence > 0 ? x->evidence[0].pos.line : 0,
+        line_y = y->n_evidence > 0 ? y->evidence[0].pos.line : 0;
     return (line_x > line_y) - (line_x < line_y);
 }
 

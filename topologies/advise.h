@@ -24,15 +24,15 @@ const char *bh_advice_rule_text(enum bh_advice_rule rule); /* "conflicting-insta
 
 struct bh_evidence {
     const char *text;
-    struct bh_pos pos;               /* in the document; line 0: not from there */
-    const char *agent, *instance;    /* NULL: of none */
-    struct bh_wall at;               /* us 0: no time */
+    struct bh_pos pos;            /* in the document; line 0: not from there */
+    const char *agent, *instance; /* NULL: of none */
+    struct bh_wall at;            /* us 0: no time */
 };
 
 /* One entry of the document: set to `value`, or taken away where that is NULL. */
 struct bh_change {
-    const char *agent; /* NULL: the top level */
-    const char *key, *inner;    /* inner: an entry of the map at `key`, else NULL */
+    const char *agent;       /* NULL: the top level */
+    const char *key, *inner; /* inner: an entry of the map at `key`, else NULL */
     const char *value;
     const char *const *entries; /* not NULL: a new agent behind `agent`, pairs of key and value, ended by NULL */
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "topologies/advise.h"
+#include "topologies/editor.h"
 
 /* Takes one entry of the map at `key` away. */
 void bh_advice_change_inner(struct bh_advices *list, struct bh_advice *advice, const char *agent, const char *key,

@@ -253,8 +253,8 @@ static size_t end_of_block(const struct bh_editor *ed, size_t at, size_t indent,
     size_t end = next_line(ed, at);
     for (size_t line = end; line < ed->len; line = next_line(ed, line)) {
         size_t n = indent_at(ed, line);
-        if (is_blank(ed, line))
-            continue;
+        if (is_blank(ed, line) || (n <= indent && ed->text[line + n] == '#'))
+            continue; /* of what stands before it only where more of that follows */
         if (n <= indent && !(lists && n == indent && ed->text[line + n] == '-'))
             break;
         end = next_line(ed, line);
@@ -333,6 +333,8 @@ static int by_place(const void *a, const void *b)
     const struct bh_edit *x = *(const struct bh_edit *const *)a, *y = *(const struct bh_edit *const *)b;
     if (x->at != y->at)
         return x->at < y->at ? -1 : 1;
+    if ((x->len == 0) != (y->len == 0)) /* what is put before comes before what goes */
+        return x->len == 0 ? -1 : 1;
     return x < y ? -1 : x > y; /* what was asked for first comes first */
 }
 

@@ -165,9 +165,10 @@ static void pip_package(struct call *c, const char *word)
         return;
     }
     size_t len = strcspn(word, "=~<>!@;,/ ");
-    const char *op = bh_starts_with(word + len, "===") ? "===" : bh_starts_with(word + len, "==") ? "=="
-                                                             : bh_starts_with(word + len, "~=")   ? "~="
-                                                                                                  : NULL;
+    const char *op = bh_starts_with(word + len, "===")  ? "==="
+                     : bh_starts_with(word + len, "==") ? "=="
+                     : bh_starts_with(word + len, "~=") ? "~="
+                                                        : NULL;
     if (!op || strchr(word, ','))
         return;
     const char *rest = word + len + strlen(op);
@@ -330,9 +331,7 @@ static void read_call(struct shell *sh, const struct installer *how, const struc
     BH_CLEANUP_FREE size_t *packages = bh_calloc(n, sizeof(*packages));
     size_t n_packages = 0;
     bool verb = false;
-    c.place = how->in_folder                    ? dir_of(sh)
-              : how->package == pip_package     ? prefix_of_program(sh, &words[0])
-                                                : "";
+    c.place = how->in_folder ? dir_of(sh) : how->package == pip_package ? prefix_of_program(sh, &words[0]) : "";
     c.command = command_text(&c);
     for (size_t i = 1; i < n; i++) {
         if (read_option(&c, how, &i) || !words[i].literal)
@@ -372,8 +371,8 @@ static void read_move(struct shell *sh, const struct bh_shell_word *words, size_
         sh->dirs[sh->depth < DEPTH_MAX ? sh->depth : DEPTH_MAX] = place_at(sh, &words[1]);
     } else if (n >= 2 && (strcmp(words[0].s, ".") == 0 || strcmp(words[0].s, "source") == 0) &&
                bh_ends_with(words[1].s, activate)) {
-        struct bh_shell_word venv = {
-            bh_arena_strndup(sh->arena, words[1].s, strlen(words[1].s) - strlen(activate)), words[1].literal};
+        struct bh_shell_word venv = {bh_arena_strndup(sh->arena, words[1].s, strlen(words[1].s) - strlen(activate)),
+                                     words[1].literal};
         sh->venv = place_at(sh, &venv);
     }
 }

@@ -106,7 +106,7 @@ static struct steps all_steps(const struct lines *a, const struct lines *b)
 static size_t end_of_hunk(const struct steps *steps, size_t first)
 {
     size_t last = first;
-    for (size_t i = first; i < steps->len && i - last <= 2 * CONTEXT; i++) {
+    for (size_t i = first; i < steps->len && i - last <= 2 * CONTEXT + 1; i++) {
         if (steps->items[i].kind != ' ')
             last = i;
     }
