@@ -98,25 +98,38 @@ static int make(struct bh_launcher *l, uint32_t number, bool *ret_into, int fds[
     return n;
 }
 
-/* Making a group and ending it costs the kernel a tenth of a small box: one in which nothing happened is kept. */
-int bh_groups_take(struct bh_launcher *l, struct bh_msg_spawn *msg, int fds[static BH_CGROUP_PARTS], uint32_t *ret,
-                   bool *ret_close)
+static int make_new(struct bh_launcher *l, struct bh_msg_spawn *msg, int fds[static BH_CGROUP_PARTS], uint32_t *ret)
 {
-    struct bh_kept_group *k = NULL;
-    for (size_t i = 0; i < BH_GROUPS_KEPT && !k; i++)
-        k = l->kept[i].number && l->kept[i].free ? &l->kept[i] : NULL;
+    bool into;
+    int n = make(l, l->groups + 1, &into, fds);
+    if (n < 0)
+        return -1;
+    *ret = ++l->groups;
+    msg->into = into;
+    return n;
+}
+
+static struct bh_kept_group *find_free(struct bh_launcher *l)
+{
+    for (size_t i = 0; i < BH_GROUPS_KEPT; i++) {
+        if (l->kept[i].number && l->kept[i].free)
+            return &l->kept[i];
+    }
+    return NULL;
+}
+
+/* Making a group and ending it costs the kernel a tenth of a small box: one in which nothing happened is kept. */
+int bh_groups_take(struct bh_launcher *l, struct bh_msg_spawn *msg, bool once, int fds[static BH_CGROUP_PARTS],
+                   uint32_t *ret, bool *ret_close)
+{
+    struct bh_kept_group *k = once ? NULL : find_free(l);
     if (!k) {
-        bool into;
-        int n = make(l, l->groups + 1, &into, fds);
-        if (n < 0)
-            return -1;
-        *ret = ++l->groups;
-        msg->into = into;
-        k = n > 0 ? find_kept(l, 0) : NULL;
+        int n = make_new(l, msg, fds, ret);
+        k = n > 0 && !once ? find_kept(l, 0) : NULL;
         *ret_close = k == NULL;
         if (!k)
             return n;
-        *k = (struct bh_kept_group){.number = *ret, .into = into, .n = n};
+        *k = (struct bh_kept_group){.number = *ret, .into = msg->into, .n = n};
         memcpy(k->fds, fds, (size_t)n * sizeof(*fds));
         return n;
     }

@@ -126,10 +126,10 @@ void bh_shell_close(struct bh_shell *s);
 void bh_groups_start(struct bh_launcher *l, bool off);
 /* What holds where there are no control groups; once ids are known. */
 void bh_groups_fall_back(struct bh_launcher *l);
-/* The group of the shell that is asked for next: how many descriptors go with the message, or -1. They are to be closed
- * where *ret_close. */
-int bh_groups_take(struct bh_launcher *l, struct bh_msg_spawn *msg, int fds[static BH_CGROUP_PARTS], uint32_t *ret,
-                   bool *ret_close);
+/* The group of the shell that is asked for next, used `once` or perhaps again: how many descriptors go with the message,
+ * or -1. They are to be closed where *ret_close. */
+int bh_groups_take(struct bh_launcher *l, struct bh_msg_spawn *msg, bool once, int fds[static BH_CGROUP_PARTS],
+                   uint32_t *ret, bool *ret_close);
 void bh_groups_answer(struct bh_launcher *l, const struct bh_msg_group *msg);
 void bh_groups_drop(struct bh_launcher *l, uint32_t group); /* of a shell that has become nothing */
 int bh_groups_limit(struct bh_launcher *l, const struct bh_msg_create *msg, struct bh_shell *shell,

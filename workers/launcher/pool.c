@@ -97,7 +97,7 @@ static int ask(struct bh_launcher *l)
     int fds[BH_CGROUP_PARTS];
     uint32_t group = 0;
     bool to_close = true;
-    int n = bh_groups_take(l, &l->to_tell, fds, &group, &to_close);
+    int n = bh_groups_take(l, &l->to_tell, false, fds, &group, &to_close);
     if (n < 0)
         return -1;
     l->to_tell.shells = 1;
