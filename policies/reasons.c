@@ -74,6 +74,10 @@ char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *
     if (reason == BH_REASON_DISK_FULL)
         less = inodes ? ", or make fewer files" : ", or write less";
     int len = limit ? box_in(text, &box) : 0;
+    if (reason == BH_REASON_COLLISION && bh_starts_with(text, "output '"))
+        return bh_strdup(
+            "let no other agent of the box write to what this one declares, or give them boxes of their own "
+            "('topology: per-agent')");
     if (len > 0)
         return bh_asprintf("raise 'boxes.%.*s.limits.%s'%s", len, box, inodes ? "inodes" : key, less);
     if (inodes)

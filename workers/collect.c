@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collecting, in three stretches:
+ * Collecting, in four stretches:
  *
  *   expand:  what is wanted, in the order of the declaration. A glob: open_root --on_root--> walk --on_walked--> expand
- *   fetch:   fetch_next --on_file--> store (check, copy, hash; the last one also syncs) --on_stored--> fetch_next
- *   conclude: finish, or where something was missing list_folder --on_list_opened--> walk --on_listed--> finish
+ *   seal:    where others live in the box, all are looked at before the first is copied: seal_next --on_sealed-->
+ * seal_next fetch:   fetch_next --on_file--> store (check, copy, hash; the last one also syncs) --on_stored-->
+ * fetch_next conclude: finish, or where something was missing list_folder --on_list_opened--> walk --on_listed-->
+ * finish
  *
  * Exactly one opening or one job is under way at any time; opening is the box's, jobs are the helper thread's. After
  * one output was found missing nothing more is stored: the rest is only looked for, so that all that are missing are
@@ -13,6 +15,7 @@
 #include "workers/collect.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -30,6 +33,8 @@
 struct wanted {
     char *name, *path; /* path: relative to /workspace */
     const struct bh_lease_output *output;
+    bool sealed; /* it was there when it was first looked at, and was so: */
+    struct stat seal, now;
 };
 
 struct bh_collect {
@@ -43,7 +48,7 @@ struct bh_collect {
     size_t expanded;      /* outputs of the lease so far */
     struct bh_map *taken; /* names that are declared, or matched so far */
     struct wanted *wanted;
-    size_t n_wanted, cap_wanted, fetched;
+    size_t n_wanted, cap_wanted, sealed, fetched;
 
     struct bh_result_output *outputs;
     size_t n_outputs, cap_outputs;
@@ -176,11 +181,64 @@ static bool open_failed(const struct bh_collect *c, const char *name, bool match
     return true;
 }
 
+/* --- judged --- */
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool is_as_sealed(const struct wanted *w, const struct stat *st)
+{
+    return w->sealed && w->seal.st_ino == st->st_ino && w->seal.st_dev == st->st_dev &&
+           w->seal.st_size == st->st_size && same_time(w->seal.st_mtim, st->st_mtim) &&
+           same_time(w->seal.st_ctim, st->st_ctim);
+}
+
+/* False: the collect is over, and may be gone. */
+static bool judge(struct bh_collect *c, const struct bh_collect_item *item)
+{
+    struct bh_verdict verdict;
+    if (!c->spec.judge || c->spec.judge(c->spec.judge_ctx, item, &verdict))
+        return true;
+    finish(c, &verdict);
+    return false;
+}
+
+static bool judge_stored(struct bh_collect *c, const struct bh_store_job *job)
+{
+    bool good = job->verdict.outcome == BH_OUTCOME_SUCCEEDED;
+    if (job->fd < 0 || !c->spec.judge || (!good && !job->changed))
+        return true;
+    const struct wanted *w = &c->wanted[c->fetched - 1];
+    struct bh_collect_item item = {
+        .name = w->name,
+        .path = w->path,
+        .inode = w->now.st_ino,
+        .changed = w->sealed ? w->seal.st_ctim : w->now.st_ctim,
+        .since_seal = !is_as_sealed(w, &w->now),
+        .while_copied = job->changed,
+        .held = job->held,
+        .digest = job->stored ? &job->object.digest : NULL,
+        .later = job->has_later ? &job->later : NULL,
+    };
+    return judge(c, &item);
+}
+
+/* It was there when it was first looked at, and cannot be opened now: it is gone, or something else. */
+static bool judge_vanished(struct bh_collect *c, const struct wanted *w, int error)
+{
+    struct bh_collect_item item = {.name = w->name, .path = w->path, .changed = w->seal.st_ctim, .vanished = true};
+    return !w->sealed || is_ours(error) || bh_errno_is_loss(error) || judge(c, &item);
+}
+
 static void on_stored(void *owner, void *data)
 {
     struct bh_collect *c = check(owner);
     struct bh_store_job *job = data;
     c->job = NULL;
+    if (!judge_stored(c, job))
+        return;
     if (job->verdict.outcome != BH_OUTCOME_SUCCEEDED) {
         finish(c, &job->verdict);
         return;
@@ -207,9 +265,13 @@ static void submit_store(struct bh_collect *c, int fd, const struct wanted *w, b
 static void on_file(void *arg, int fd, int error)
 {
     struct bh_collect *c = check(arg);
-    const struct wanted *w = &c->wanted[c->fetched++];
+    struct wanted *w = &c->wanted[c->fetched++];
     struct bh_verdict verdict;
     c->opening = NULL;
+    if (fd < 0 && !judge_vanished(c, w, error))
+        return;
+    if (fd >= 0 && fstat(fd, &w->now) < 0)
+        w->now = (struct stat){0}; /* the job will meet it, too */
     if (fd < 0 && open_failed(c, w->name, w->output->glob != NULL, error, &verdict)) {
         finish(c, &verdict);
         return;
@@ -232,6 +294,29 @@ static void fetch_next(struct bh_collect *c)
         submit_store(c, -1, NULL, true); /* the last one was optional and absent */
     else
         conclude(c);
+}
+
+/* --- seal --- */
+
+static void seal_next(struct bh_collect *c);
+
+static void on_sealed(void *arg, int fd, int error)
+{
+    struct bh_collect *c = check(arg);
+    struct wanted *w = &c->wanted[c->sealed++];
+    (void)error;
+    c->opening = NULL;
+    w->sealed = fd >= 0 && fstat(fd, &w->seal) == 0;
+    bh_close(fd);
+    seal_next(c);
+}
+
+static void seal_next(struct bh_collect *c)
+{
+    if (c->spec.judge && c->sealed < c->n_wanted)
+        open_path(c, c->wanted[c->sealed].path, on_sealed);
+    else
+        fetch_next(c);
 }
 
 /* --- expand --- */
@@ -297,7 +382,7 @@ static void expand(struct bh_collect *c)
         }
         add_wanted(c, o->name, bh_strdup(o->path), o);
     }
-    fetch_next(c);
+    seal_next(c);
 }
 
 /*

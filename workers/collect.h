@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <time.h>
+
 #include "artifact-bus/lease.h"
 #include "workers/box/box.h"
 #include "workers/helper.h"
@@ -17,11 +19,29 @@ struct bh_collect_source { /* how an output is opened: as struct bh_box_ops.open
     void (*forget)(void *opening); /* what open gave: its callback is not called any more */
 };
 
+/* In a shared box: how one output was found. */
+struct bh_collect_item {
+    const char *name, *path;                /* path: relative to /workspace */
+    uint64_t inode;                         /* as the box has it; 0: it is gone */
+    struct timespec changed;                /* its ctime when it was first looked at */
+    bool since_seal;                        /* it is another file, or has changed, since it was first looked at, */
+    bool while_copied;                      /* while it was copied, */
+    bool vanished;                          /* or it is not there any more */
+    bool held;                              /* somebody has it open for writing, or mapped so */
+    const struct bh_digest *digest, *later; /* of what was copied, and of what was there after a change; or NULL */
+};
+
 struct bh_collect_spec {
     struct bh_helper *helper;
     struct bh_run_files *run;
     const struct bh_lease *lease; /* both borrowed until the collect is freed */
     struct bh_collect_source source;
+    /*
+     * Of a shared box, or NULL: whether the output is whose it should be. False: `ret` is filled and is the end. Every
+     * output is looked at once more before the first is copied.
+     */
+    bool (*judge)(void *ctx, const struct bh_collect_item *item, struct bh_verdict *ret);
+    void *judge_ctx;
 };
 
 struct bh_collect;

@@ -28,6 +28,7 @@
 #include "workers/lease_limits.h"
 #include "workers/leftovers.h"
 #include "workers/verdict.h"
+#include "workers/witness.h"
 
 #define MAGIC 0x65786563u
 
@@ -50,6 +51,7 @@ struct bh_execution {
     struct bh_leftovers *leftovers;
     struct bh_box_call *closing;
     struct bh_collect *collect;
+    struct bh_witness *witness; /* in a shared box, once it is there */
     struct bh_verdict verdict;
     struct bh_result result;
     struct bh_mono in_box_since; /* ns 0: not yet */
@@ -114,6 +116,7 @@ static void leave_box(struct bh_execution *e)
         return;
     if (e->box)
         bh_deliver_remove(e->run, &e->lease);
+    bh_witness_free(BH_TAKE(e->witness));
     bh_shared_leave(BH_TAKE(e->use));
 }
 
@@ -126,6 +129,8 @@ static void fill_result(struct bh_execution *e)
     bh_verdict_to_result(&e->verdict, note, r);
     r->ended = bh_wall_now();
     r->output_dropped = (int64_t)bh_capture_dropped(e->capture);
+    if (e->verdict.outcome != BH_OUTCOME_SUCCEEDED)
+        r->evidence = bh_witness_take(e->witness);
     if (e->verdict.outcome == BH_OUTCOME_SUCCEEDED && e->collect)
         bh_collect_take(e->collect, &r->outputs, &r->n_outputs);
     if (is_kept(e))
@@ -190,6 +195,8 @@ static void on_closed(void *arg, int code, const struct bh_err *err)
         .run = e->run,
         .lease = &e->lease,
         .source = {.ctx = e, .open = open_output, .forget = forget_opening},
+        .judge = e->witness ? bh_witness_judge : NULL,
+        .judge_ctx = e->witness,
     };
     e->collect = bh_collect_start(&spec, on_collected, e);
 }
@@ -252,6 +259,7 @@ static int start_command(struct bh_execution *e, const struct bh_exec_spec *exec
         .grace_ns = e->lease.grace_ns,
     };
     spec.exec.limits = bh_exec_limits(&e->lease);
+    spec.exec.tag = e->witness ? bh_witness_begin(e->witness) : 0;
     e->args_bytes = bytes_of(exec->argv) + bytes_of(exec->env);
     if (e->result.started.us == 0)
         e->result.started = bh_wall_now();
@@ -264,6 +272,8 @@ static void on_run_done(void *arg, const struct bh_command_end *end)
     struct bh_verdict verdict;
     const struct bh_command_name name = name_of(e, BH_PHASE_RUN, e->lease.run_argv, e->lease.run_ns);
     account(e, &end->result);
+    if (e->witness)
+        bh_witness_end(e->witness, &end->result);
     bool good = bh_verdict_of_command(&verdict, &name, end);
     bh_command_free(BH_TAKE(e->command));
     if (!good || e->lease.n_outputs == 0) {
@@ -393,6 +403,8 @@ static void on_box(struct bh_execution *e, struct bh_box *box)
 {
     BH_CLEANUP_ERR struct bh_err *err = NULL;
     e->box = box;
+    if (e->use)
+        e->witness = bh_witness_new(bh_shared_ledger(e->use), box, &e->lease);
     e->in_box_since = bh_mono_now();
     const struct bh_limits own = bh_exec_limits(&e->lease);
     e->held = e->host->boxes->ops->enforced(box, &own);

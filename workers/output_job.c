@@ -5,7 +5,11 @@
  */
 #include "workers/output_job.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -71,8 +75,24 @@ static bool same_file(const struct stat *a, const struct stat *b)
            same_time(a->st_mtim, b->st_mtim) && same_time(a->st_ctim, b->st_ctim);
 }
 
+/*
+ * The kernel lends a file to its readers only while nobody has it open for writing, or mapped so. Given back at once: a
+ * writer that comes meanwhile waits for no more than that, and its signal is one that does nothing. Not ours to ask
+ * where the file is neither our user's nor we are root.
+ */
+static bool is_held(int fd)
+{
+    (void)fcntl(fd, F_SETSIG, SIGURG);
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
+        return fcntl(fd, F_SETLEASE, F_UNLCK) < 0;
+    return errno == EAGAIN;
+}
+
 static void changed(struct bh_store_job *job)
 {
+    int64_t size;
+    job->changed = true;
+    job->has_later = lseek(job->fd, 0, SEEK_SET) == 0 && bh_digest_fd(job->fd, &job->later, &size, NULL) == 0;
     bh_verdict_failed(&job->verdict, BH_REASON_COLLISION,
                       "output '%s' changed while it was collected: another agent of the box writes to it", job->name);
 }
@@ -107,7 +127,9 @@ static void put(struct bh_store_job *job)
     }
     if (!check(job, &before))
         return;
+    job->held = job->watch && is_held(job->fd);
     int rc = bh_cas_put_fd(job->run->puts, job->fd, (before.st_mode & 0111) != 0, most(job), &job->object, &err);
+    job->stored = rc == 0;
     if (rc != 0)
         of_put_error(job, rc, err);
     else if (job->watch && (fstat(job->fd, &after) < 0 || !same_file(&before, &after)))

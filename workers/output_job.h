@@ -18,6 +18,11 @@ struct bh_store_job {
     int64_t room;             /* for this output, of what all of an execution may have; -1: no bound */
     bool watch;               /* others may be writing: a change while it is copied is a collision */
     bool sync;                /* afterwards, make all that was stored durable */
+    bool stored;              /* `object` is what was copied, whatever the verdict */
+    bool changed;             /* it did; the verdict says so */
+    bool held;                /* watch: somebody has it open for writing, or mapped so */
+    bool has_later;           /* changed: `later` is the digest of what was there then */
+    struct bh_digest later;
     struct bh_verdict verdict;
     struct bh_object object; /* where the verdict is good, */
     int64_t size;            /* and its bytes, holes too */

@@ -48,6 +48,7 @@ struct shared_box {
     struct bh_capture *capture; /* while it is being made */
     struct bh_command *setup;
     struct bh_list uses;
+    struct bh_ledger *ledger;
     struct bh_shared_use *turn_holder;
     struct bh_list turn_queue;
     bool release, release_keep;
@@ -303,6 +304,7 @@ static void remove_box(struct shared_box *b)
     bh_command_free(b->setup);
     bh_capture_unref(b->capture);
     recipe_fini(&b->recipe);
+    bh_ledger_free(b->ledger);
     bh_run_files_unref(b->run);
     event_free(b->later);
     b->magic = 0;
@@ -384,6 +386,7 @@ static struct shared_box *new_box(struct bh_shared_boxes *s, struct bh_run_files
     b->owner = s;
     b->name = bh_asprintf("%s/%s", run->run, key);
     b->run = bh_run_files_ref(run);
+    b->ledger = bh_ledger_new();
     bh_list_init(&b->uses);
     bh_list_init(&b->turn_queue);
     b->later = evtimer_new(s->loop, on_later, b);
@@ -413,6 +416,11 @@ struct bh_shared_use *bh_shared_enter(struct bh_shared_boxes *s, struct bh_run_f
     else if (b->state == READY || (b->state == ENDING && !b->handle))
         event_active(b->later, EV_TIMEOUT, 0);
     return use;
+}
+
+struct bh_ledger *bh_shared_ledger(const struct bh_shared_use *use)
+{
+    return use->box->ledger;
 }
 
 static void give_turn(struct shared_box *b)

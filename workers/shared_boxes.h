@@ -8,6 +8,7 @@
 #include "artifact-bus/lease.h"
 #include "workers/box/box.h"
 #include "workers/capture.h"
+#include "workers/ledger.h"
 #include "workers/run_files.h"
 #include "workers/verdict.h"
 
@@ -35,6 +36,9 @@ struct bh_shared_use *bh_shared_enter(struct bh_shared_boxes *s, struct bh_run_f
  * is given up. Not from inside a callback of this header.
  */
 void bh_shared_leave(struct bh_shared_use *use);
+
+/* Who is and was in the box; as long as the use. */
+struct bh_ledger *bh_shared_ledger(const struct bh_shared_use *use);
 
 /* Waits for the box's turn of setups; `turn` may be called from inside. bh_shared_leave gives the turn back too. */
 void bh_shared_setup_begin(struct bh_shared_use *use, void (*turn)(void *arg));

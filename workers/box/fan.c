@@ -102,8 +102,8 @@ int bh_fan_start(struct bh_fan *f, int rootfd)
         return -1;
     }
     /* Non-blocking for the files, too: one of them may be a FIFO. */
-    BH_CLEANUP_FD int fd = fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK,
-                                         O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_LARGEFILE | O_NOCTTY);
+    BH_CLEANUP_FD int fd =
+        fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_LARGEFILE);
     if (fd < 0 || fanotify_mark(fd, FAN_MARK_ADD | FAN_MARK_FILESYSTEM, WRITES, rootfd, ".") < 0)
         return -1;
     bh_fan_stop(f);

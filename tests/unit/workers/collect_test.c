@@ -557,7 +557,8 @@ static void test_a_file_that_grows_is_a_collision(void **state)
     stop_neighbour();
     bh_close(s.dirfd);
     bh_free(s.workspace);
-    expect(result, "collision", "output 'log' changed while it was collected: another agent of the box writes to it");
+    expect(result, "collision",
+           "output 'log' changed while it was collected; nobody else was seen in box 'writer' meanwhile");
 }
 
 /* Swaps the output with a link to a secret, as fast as it can. */
