@@ -20,6 +20,12 @@
 
 #define ENGINE_MAGIC 0x62a7e91eU
 
+struct input { /* of a handler */
+    const struct bh_event *ev;
+    struct bh_wall now;
+    struct bh_effects *fx;
+};
+
 static void set_status(struct bh_engine *e, enum bh_run_status to)
 {
     BH_ASSERT(bh_run_may_move(e->status, to));
@@ -40,6 +46,7 @@ struct bh_engine *bh_engine_new(struct bh_run_id run, const struct bh_spec *spec
     e->max_attempts = BH_ENGINE_MAX_INSTANCES;
     bh_boxes_init(e);
     bh_nodes_init(e);
+    bh_forks_init(e);
     return e;
 }
 
@@ -49,6 +56,7 @@ void bh_engine_free(struct bh_engine *e)
         return;
     BH_ASSERT(e->magic == ENGINE_MAGIC);
     e->magic = 0;
+    bh_forks_fini(e);
     bh_nodes_fini(e);
     bh_boxes_fini(e);
     bh_free(e->attempts);
@@ -74,18 +82,8 @@ static void end_run(struct bh_engine *e, struct bh_effects *fx)
 
 static void kill_live(struct bh_engine *e, struct bh_effects *fx)
 {
-    for (size_t i = e->live_first; i != BH_NONE; i = e->attempts[i].next) {
-        const struct bh_attempt *a = &e->attempts[i].pub;
-        e->attempts[i].kill_asked = true;
-        struct bh_effect *f = bh_effects_add(fx, BH_EFFECT_KILL);
-        f->node = a->node;
-        f->box = e->spec->nodes[a->node].box;
-        f->attempt = a->attempt;
-        f->try_ = a->try_;
-        f->worker = a->worker;
-        f->instance = a->instance;
-        f->epoch = a->epoch;
-    }
+    for (size_t i = e->live_first; i != BH_NONE; i = e->attempts[i].next)
+        bh_attempt_kill(e, i, fx);
 }
 
 static bool killed_by_us(enum bh_stop stop)
@@ -112,17 +110,29 @@ static void fail_node(struct bh_engine *e, size_t node, enum bh_reason reason, e
     }
 }
 
+static void settle_forks(struct bh_engine *e, size_t node, struct bh_effects *fx)
+{
+    struct bh_node_failure failure;
+    if (!bh_fork_settle(e, node, fx, &failure))
+        fail_node(e, node, failure.reason, failure.phase);
+}
+
 /*
  * An execution has ended and did not succeed. What we killed, and what died with bulkhead, counts against nothing. One
  * that was cancelled though nobody asked (its worker gave up) is as good as lost.
  */
-static void settle_bad_end(struct bh_engine *e, size_t attempt)
+static void settle_bad_end(struct bh_engine *e, size_t attempt, struct bh_effects *fx)
 {
     const struct bh_engine_attempt *a = &e->attempts[attempt];
     struct bh_engine_node *n = &e->nodes[a->pub.node];
     bool cancelled = a->pub.state == BH_ATTEMPT_CANCELLED;
     bool free_of_charge = a->pub.died_with_bulkhead || (cancelled && a->kill_asked);
     enum bh_reason reason = cancelled ? BH_REASON_BOX_LOST : a->pub.reason;
+    if (n->forks) {
+        bh_fork_ended_badly(e, attempt, free_of_charge, reason);
+        settle_forks(e, a->pub.node, fx);
+        return;
+    }
     if (!free_of_charge)
         ++*(bh_retry_is_host(reason) ? &n->retry.host_tries : &n->retry.other_tries);
     bool again = bh_retry_again(&n->retry, reason, e->spec->nodes[a->pub.node].retries, free_of_charge);
@@ -134,11 +144,11 @@ static void settle_bad_end(struct bh_engine *e, size_t attempt)
         fail_node(e, a->pub.node, reason, a->pub.phase);
 }
 
-static void lose_attempt(struct bh_engine *e, size_t attempt, bool with_bulkhead, struct bh_wall now)
+static void lose_attempt(struct bh_engine *e, size_t attempt, bool with_bulkhead, const struct input *in)
 {
     e->attempts[attempt].pub.died_with_bulkhead = with_bulkhead;
-    bh_attempt_end(e, attempt, BH_ATTEMPT_LOST, BH_REASON_BOX_LOST, BH_PHASE_NONE, now);
-    settle_bad_end(e, attempt);
+    bh_attempt_end(e, attempt, BH_ATTEMPT_LOST, BH_REASON_BOX_LOST, BH_PHASE_NONE, in->now);
+    settle_bad_end(e, attempt, in->fx);
 }
 
 /* --- the end of every step --- */
@@ -147,6 +157,17 @@ static int64_t parallel_limit(const struct bh_engine *e)
 {
     int64_t most = e->spec->max_parallel;
     return most > 0 && most < e->slots ? most : e->slots;
+}
+
+/* The run has used up its instance ids. */
+static void give_up(struct bh_engine *e, size_t node, struct bh_effects *fx)
+{
+    if (!e->nodes[node].forks) {
+        fail_node(e, node, BH_REASON_HOST, BH_PHASE_NONE);
+        return;
+    }
+    bh_fork_give_up(e, node);
+    settle_forks(e, node, fx);
 }
 
 static void lease_ready(struct bh_engine *e, struct bh_wall now, struct bh_effects *fx)
@@ -158,17 +179,20 @@ static void lease_ready(struct bh_engine *e, struct bh_wall now, struct bh_effec
         size_t node = bh_ready_first(&e->ready);
         if (node == BH_NONE)
             return;
+        if (e->nodes[node].forks && bh_fork_must_wait(e, node))
+            continue;
         int worker = bh_box_pick_worker(e, e->spec->nodes[node].box);
         if (worker < 0)
             continue;
         bh_ready_take(&e->ready, node);
-        if (e->n_attempts == e->max_attempts) { /* the run has used up its instance ids */
-            fail_node(e, node, BH_REASON_HOST, BH_PHASE_NONE);
+        if (e->n_attempts == e->max_attempts) {
+            give_up(e, node, fx);
             continue;
         }
         size_t at = bh_attempt_lease(e, node, worker, now); /* moves e->attempts */
         const struct bh_attempt *a = &e->attempts[at].pub;
         struct bh_effect *f = bh_effects_add(fx, BH_EFFECT_LEASE);
+        f->execution = a->kind;
         f->node = node;
         f->box = e->spec->nodes[node].box;
         f->attempt = a->attempt;
@@ -207,12 +231,6 @@ static void settle(struct bh_engine *e, struct bh_wall now, struct bh_effects *f
 
 /* --- events: each handler says whether the event meant anything --- */
 
-struct input {
-    const struct bh_event *ev;
-    struct bh_wall now;
-    struct bh_effects *fx;
-};
-
 static void arm_deadline(struct bh_engine *e, struct bh_effects *fx)
 {
     if (e->spec->deadline_ms > 0)
@@ -241,8 +259,9 @@ static bool on_owner(struct bh_engine *e, const struct input *in)
         e->workers[w].up = false;
     e->slots = 0;
     bh_boxes_forget_workers(e);
+    bh_forks_new_owner(e, in->fx); /* before more of them come to publish */
     while (e->live_first != BH_NONE)
-        lose_attempt(e, e->live_first, true, in->now);
+        lose_attempt(e, e->live_first, true, in);
     if (e->status == BH_RUN_RUNNING && !killed_by_us(e->stop))
         arm_deadline(e, in->fx);
     return true;
@@ -289,7 +308,7 @@ static bool on_worker_lost(struct bh_engine *e, const struct input *in)
     for (size_t i = e->live_first, next; i != BH_NONE; i = next) {
         next = e->attempts[i].next;
         if (e->attempts[i].pub.worker == in->ev->worker)
-            lose_attempt(e, i, false, in->now);
+            lose_attempt(e, i, false, in);
     }
     return true;
 }
@@ -318,12 +337,28 @@ static bool on_ended(struct bh_engine *e, const struct input *in)
         return false;
     size_t node = e->attempts[at].pub.node;
     bh_attempt_end(e, at, to, reason_of(in->ev), to == BH_ATTEMPT_FAILED ? in->ev->phase : BH_PHASE_NONE, in->now);
-    if (to == BH_ATTEMPT_SUCCEEDED) {
+    if (to == BH_ATTEMPT_SUCCEEDED && e->nodes[node].forks) {
+        bh_fork_passed(e, at, in->ev->has_score, in->ev->score);
+        settle_forks(e, node, in->fx);
+    } else if (to == BH_ATTEMPT_SUCCEEDED) {
+        e->attempts[at].pub.selected = true;
         bh_box_succeeded(e, e->spec->nodes[node].box); /* before the node: its stage may end with it */
         bh_node_done(e, node);
     } else {
-        settle_bad_end(e, at);
+        settle_bad_end(e, at, in->fx);
     }
+    return true;
+}
+
+static bool on_published(struct bh_engine *e, const struct input *in)
+{
+    size_t node;
+    if (!bh_fork_published(e, in->ev, &node))
+        return false;
+    if (in->ev->reason == BH_REASON_NONE)
+        bh_node_done(e, node);
+    else
+        fail_node(e, node, in->ev->reason, BH_PHASE_NONE);
     return true;
 }
 

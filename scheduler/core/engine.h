@@ -13,6 +13,9 @@
  * States and moves are tables (states.def), events too (events.def); each machine's diagram opens the file that owns it
  * (engine.c, engine_nodes.c, engine_attempts.c, engine_boxes.c).
  *
+ * A node of several executions (spec forks) makes a setup and a preparation once, then its attempts run at once; which
+ * of them becomes its result policies/select decides. Attempt 0 are the setup and the preparation.
+ *
  * Fencing: what comes from a worker carries (instance, epoch); an event that does not name a live execution with its
  * epoch changes nothing.
  *
@@ -66,6 +69,8 @@ int bh_attempt_state_parse(const char *text); /* -1 where unknown */
  *   STATE          instance, epoch, state: booting … collecting; backward moves change nothing
  *   ENDED          instance, epoch, state (one of the four ends), reason, phase. `cancelled` that nobody asked for
  *                  counts as lost
+ *   PUBLISHED      instance: the outputs of the chosen attempt have the plain names now; with a reason: they could not
+ *                  have them, and the node fails by it
  *   FROZEN         box, layer: as in the effect
  *   FREEZE_FAILED  box, layer (may be ""), reason: the box is gone. With a reason the run fails by it, for what agents
  *                  left there is lost; without one the box had been lost before, and the run goes on from its newest
@@ -90,20 +95,28 @@ struct bh_event {
     enum bh_attempt_state state;
     enum bh_reason reason;
     enum bh_phase phase;
+    bool has_score; /* ENDED */
+    double score;
     size_t box;
     char layer[64]; /* name of the frozen layer */
 };
 
 enum bh_effect_kind {
-    BH_EFFECT_LEASE,  /* node, box, attempt, try, instance, epoch, worker: carry it out */
-    BH_EFFECT_KILL,   /* the same of a live one: SIGTERM, grace, SIGKILL; ends with BH_EV_ENDED cancelled */
-    BH_EFFECT_FREEZE, /* box, layer, worker: turn the quiet box into that layer (a name never used before in this run);
-                         ends with BH_EV_FROZEN or _FREEZE_FAILED */
+    BH_EFFECT_LEASE,   /* execution, node, box, attempt, try, instance, epoch, worker: carry it out */
+    BH_EFFECT_KILL,    /* the same of a live one: SIGTERM, grace, SIGKILL; ends with BH_EV_ENDED cancelled */
+    BH_EFFECT_FREEZE,  /* box, layer, worker: turn the quiet box into that layer (a name never used before in this run);
+                          ends with BH_EV_FROZEN or _FREEZE_FAILED */
+    BH_EFFECT_PUBLISH, /* node, attempt, instance: give the outputs of this attempt the plain names; ends with
+                          BH_EV_PUBLISHED */
     BH_EFFECT_DEADLINE, /* at: raise BH_EV_DEADLINE then; a later one replaces it */
     BH_EFFECT_ENDED,    /* the run has ended: status. Once per ending, the last effect of its step */
 };
+/* What an execution is for: the attempt itself, or what attempts start from. */
+enum bh_execution { BH_EXECUTION_RUN, BH_EXECUTION_SETUP, BH_EXECUTION_PREPARE };
+
 struct bh_effect {
     enum bh_effect_kind kind;
+    enum bh_execution execution;
     size_t node, box;
     int attempt, try_, worker;
     struct bh_instance_id instance;
@@ -120,7 +133,8 @@ void bh_effects_fini(struct bh_effects *e);
 
 struct bh_attempt {
     size_t node;
-    int attempt, try_; /* both from 1 */
+    enum bh_execution kind;
+    int attempt, try_; /* both from 1; attempt 0: a setup or preparation */
     struct bh_instance_id instance;
     int64_t epoch;
     int worker;
@@ -129,6 +143,7 @@ struct bh_attempt {
     enum bh_phase phase;
     struct bh_wall created, started, ended; /* us 0: not yet; started: the first state behind leased */
     bool died_with_bulkhead;                /* lost by OWNER: counts against nothing */
+    bool selected;                          /* it is, or is among, what its node gives on */
 };
 
 struct bh_node {
@@ -168,6 +183,8 @@ size_t bh_engine_n_attempts(const struct bh_engine *e);
 const struct bh_attempt *bh_engine_attempt(const struct bh_engine *e, size_t i); /* in order of creation */
 const struct bh_attempt *bh_engine_find(const struct bh_engine *e,
                                         struct bh_instance_id instance); /* NULL where unknown */
+/* Of a node of several executions: whether this attempt has ended and is not tried again. */
+bool bh_engine_is_final(const struct bh_engine *e, struct bh_instance_id instance);
 const struct bh_box_state *bh_engine_box(const struct bh_engine *e, size_t box);
 /*
  * What made the run fail, for the exit status: the failure by which the budget was first exceeded, or TIMEOUT

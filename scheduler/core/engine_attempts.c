@@ -10,7 +10,7 @@
  *   queued           for the length of one call
  *   leased …         live: it holds a slot of its worker, its node is active and names it
  *   the four ends    for ever; reason says why where it did not succeed, and `lost` is always box-lost
- * At most one execution of a node is live.
+ * At most one execution of a node is live, unless it has forks (engine_forks.c).
  */
 #include <string.h>
 
@@ -75,12 +75,18 @@ size_t bh_attempt_lease(struct bh_engine *e, size_t node, int worker, struct bh_
                                  .worker = worker,
                                  .state = BH_ATTEMPT_QUEUED,
                                  .created = now};
+    if (n->forks)
+        bh_fork_leased(e, node, index);
+    else
+        n->live = index;
     set_state(e, index, BH_ATTEMPT_LEASED);
     live_append(e, index);
-    n->live = index;
     e->workers[worker].active++;
     bh_box_enter(e, e->spec->nodes[node].box, worker);
-    bh_node_set_state(e, node, BH_NODE_ACTIVE);
+    if (n->pub.state != BH_NODE_ACTIVE)
+        bh_node_set_state(e, node, BH_NODE_ACTIVE);
+    if (n->forks)
+        bh_fork_requeue(e, node);
     return index;
 }
 
@@ -115,7 +121,7 @@ void bh_attempt_end(struct bh_engine *e, size_t attempt, enum bh_attempt_state t
 }
 
 /* The place that an instance id names, or BH_NONE. The id may be any bytes. */
-static size_t place_of(const struct bh_engine *e, const struct bh_instance_id *instance)
+size_t bh_attempt_place(const struct bh_engine *e, const struct bh_instance_id *instance)
 {
     size_t n = 0;
     for (size_t i = BH_INSTANCE_LEN - 6; i < BH_INSTANCE_LEN; i++) {
@@ -130,10 +136,27 @@ static size_t place_of(const struct bh_engine *e, const struct bh_instance_id *i
 
 size_t bh_attempt_named(const struct bh_engine *e, const struct bh_event *ev)
 {
-    size_t at = place_of(e, &ev->instance);
+    size_t at = bh_attempt_place(e, &ev->instance);
     if (at == BH_NONE || bh_attempt_is_end(e->attempts[at].pub.state) || e->attempts[at].pub.epoch != ev->epoch)
         return BH_NONE;
     return at;
+}
+
+void bh_attempt_kill(struct bh_engine *e, size_t attempt, struct bh_effects *fx)
+{
+    const struct bh_attempt *a = &e->attempts[attempt].pub;
+    if (e->attempts[attempt].kill_asked)
+        return;
+    e->attempts[attempt].kill_asked = true;
+    struct bh_effect *f = bh_effects_add(fx, BH_EFFECT_KILL);
+    f->execution = a->kind;
+    f->node = a->node;
+    f->box = e->spec->nodes[a->node].box;
+    f->attempt = a->attempt;
+    f->try_ = a->try_;
+    f->worker = a->worker;
+    f->instance = a->instance;
+    f->epoch = a->epoch;
 }
 
 size_t bh_engine_n_attempts(const struct bh_engine *e)
@@ -149,6 +172,6 @@ const struct bh_attempt *bh_engine_attempt(const struct bh_engine *e, size_t i)
 
 const struct bh_attempt *bh_engine_find(const struct bh_engine *e, struct bh_instance_id instance)
 {
-    size_t at = place_of(e, &instance);
+    size_t at = bh_attempt_place(e, &instance);
     return at == BH_NONE ? NULL : &e->attempts[at].pub;
 }

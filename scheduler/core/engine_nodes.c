@@ -42,7 +42,7 @@ static bool has_ended(enum bh_node_state s)
 }
 
 /* A REQUIRED one that has ended was done: else the node would be skipped, and nobody would ask. */
-static size_t count_unmet(const struct bh_engine *e, size_t node)
+size_t bh_node_unmet(const struct bh_engine *e, size_t node)
 {
     const struct bh_spec_node *s = &e->spec->nodes[node];
     size_t n = s->group > 0 && e->group_open[s->group - 1] > 0;
@@ -83,7 +83,7 @@ void bh_nodes_init(struct bh_engine *e)
     e->n_in[BH_NODE_WAITING] = spec->n_nodes;
     count_open(e);
     for (size_t n = 0; n < spec->n_nodes; n++)
-        e->nodes[n].unmet = count_unmet(e, n);
+        e->nodes[n].unmet = bh_node_unmet(e, n);
 }
 
 void bh_nodes_fini(struct bh_engine *e)
@@ -102,6 +102,8 @@ static void make_ready(struct bh_engine *e, size_t node)
 {
     bh_node_set_state(e, node, BH_NODE_READY);
     bh_ready_add(&e->ready, node);
+    if (e->nodes[node].forks)
+        e->nodes[node].forks->queued = true;
 }
 
 static void met_one(struct bh_engine *e, size_t node)
@@ -192,7 +194,7 @@ void bh_nodes_start(struct bh_engine *e)
 /* What it waited for may have been opened again while it was active; then it waits once more. */
 void bh_node_again(struct bh_engine *e, size_t node)
 {
-    e->nodes[node].unmet = count_unmet(e, node);
+    e->nodes[node].unmet = bh_node_unmet(e, node);
     if (e->nodes[node].unmet == 0)
         make_ready(e, node);
     else
@@ -211,6 +213,16 @@ void bh_node_fail(struct bh_engine *e, size_t node, enum bh_reason reason, enum 
     e->nodes[node].pub.phase = phase;
     bh_node_set_state(e, node, BH_NODE_FAILED);
     tell_dependents(e, node);
+}
+
+void bh_node_leave_out(struct bh_engine *e, size_t node, size_t blamed)
+{
+    skip(e, node, BH_REASON_NONE, blamed);
+}
+
+bool bh_node_has_ended(const struct bh_engine *e, size_t node)
+{
+    return has_ended(e->nodes[node].pub.state);
 }
 
 void bh_node_cancel(struct bh_engine *e, size_t node)
@@ -235,6 +247,7 @@ void bh_nodes_close_cancelled(struct bh_engine *e)
             bh_node_cancel(e, n);
     }
     bh_ready_clear(&e->ready);
+    bh_fork_unqueue_all(e);
 }
 
 void bh_nodes_close_skipped(struct bh_engine *e, size_t blamed)
@@ -244,6 +257,7 @@ void bh_nodes_close_skipped(struct bh_engine *e, size_t blamed)
             skip(e, n, BH_REASON_NONE, blamed);
     }
     bh_ready_clear(&e->ready);
+    bh_fork_unqueue_all(e);
 }
 
 static void reopen(struct bh_engine *e, size_t node)
@@ -259,25 +273,53 @@ static void reopen(struct bh_engine *e, size_t node)
  * Nodes that were ready wait again as well where something that they wait for has been opened again. Who is active goes
  * on: what it started with is what it was given.
  */
+/* Who passed stays so, unless what it started from may be another when what the node waits for has ended again. */
+static void reopen_forks(struct bh_engine *e, size_t node)
+{
+    if (e->nodes[node].forks)
+        bh_fork_reopen(e, node, e->nodes[node].unmet > 0);
+}
+
+/* Attempts that were not to start any more may start now. */
+static void go_on(struct bh_engine *e, size_t node)
+{
+    if (e->nodes[node].forks && e->nodes[node].pub.state == BH_NODE_ACTIVE)
+        bh_fork_requeue(e, node);
+}
+
 void bh_nodes_reopen(struct bh_engine *e)
 {
     for (size_t n = 0; n < e->spec->n_nodes; n++) {
         e->nodes[n].retry = (struct bh_retry_state){0};
-        if (has_ended(e->nodes[n].pub.state) && e->nodes[n].pub.state != BH_NODE_DONE && !e->spec->nodes[n].left_out)
+        if (e->nodes[n].forks)
+            bh_fork_forgive(e, n);
+        if (has_ended(e->nodes[n].pub.state) && e->nodes[n].pub.state != BH_NODE_DONE && !e->spec->nodes[n].left_out) {
             reopen(e, n);
+            e->nodes[n].reopened = true;
+        }
     }
     count_open(e);
     bh_ready_clear(&e->ready);
+    bh_fork_unqueue_all(e);
     for (size_t n = 0; n < e->spec->n_nodes; n++) {
         struct bh_engine_node *node = &e->nodes[n];
-        if (!is_unstarted(e, n))
+        bool reopened = node->reopened;
+        node->reopened = false;
+        if (!is_unstarted(e, n)) {
+            go_on(e, n);
             continue;
-        node->unmet = count_unmet(e, n);
-        if (node->pub.state == BH_NODE_READY && node->unmet > 0)
+        }
+        node->unmet = bh_node_unmet(e, n);
+        if (reopened || (node->pub.state == BH_NODE_READY && node->unmet > 0))
+            reopen_forks(e, n);
+        if (node->pub.state == BH_NODE_READY && node->unmet > 0) {
             reopen(e, n);
-        else if (node->pub.state == BH_NODE_READY)
+        } else if (node->pub.state == BH_NODE_READY) {
             bh_ready_add(&e->ready, n);
-        else if (node->unmet == 0)
+            if (node->forks)
+                node->forks->queued = true;
+        } else if (node->unmet == 0) {
             make_ready(e, n);
+        }
     }
 }

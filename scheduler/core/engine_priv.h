@@ -4,6 +4,7 @@
  *   engine.c            status, stop, failure, workers, epoch; the handlers of events and the end of the run
  *   engine_nodes.c      node states, counters of unmet dependencies, open groups and stages, what is in the ready queue
  *   engine_attempts.c   attempt states, the list of live ones, how many run on a worker
+ *   engine_forks.c      the units of nodes of several executions, which setups are being made
  *   engine_boxes.c      box states, how many run in a box, the ready queue's holds
  */
 #pragma once
@@ -28,18 +29,56 @@ enum bh_box_mode {
 #include "scheduler/core/states.def"
 };
 
+/* One execution of a node of several, with its tries. */
+enum bh_unit_state { BH_UNIT_READY, BH_UNIT_LIVE, BH_UNIT_PASSED, BH_UNIT_FAILED, BH_UNIT_STOPPED };
+struct bh_engine_unit {
+    enum bh_unit_state state;
+    size_t execution; /* the newest: index into attempts */
+    int tries;
+    struct bh_retry_state retry;
+    enum bh_reason reason;
+    enum bh_phase phase;
+    bool has_score;
+    double score;
+    uint64_t passed_as;
+};
+struct bh_engine_forks {
+    struct bh_engine_unit *units;   /* setup, preparation (n_once), then the attempts */
+    size_t n_units, n_once, n_live; /* all of them */
+    size_t n_open, n_passed;        /* attempts: ready or live, passed */
+    size_t next;                    /* no attempt before it is ready */
+    uint64_t passes;                /* counts them */
+    bool queued;                    /* in the ready queue */
+    bool stopping;                  /* the choice is made */
+    bool refused;                   /* its choice could not be published */
+    size_t publishing;              /* the unit whose outputs are being published, or BH_NONE */
+    struct bh_list wait;            /* in a setup's waiters or nowhere */
+    size_t node;                    /* set while it waits there */
+};
+struct bh_engine_setup {
+    bool busy; /* somebody makes it */
+    struct bh_list waiters;
+};
+struct bh_node_failure {
+    enum bh_reason reason;
+    enum bh_phase phase;
+};
+
 struct bh_engine_node {
     struct bh_node pub;
     size_t unmet; /* of a waiting one: dependencies that have not ended, and one for its group */
-    size_t live;  /* its live execution, or BH_NONE: set exactly while it is active */
+    size_t live;  /* its live execution, or BH_NONE: set exactly while it is active; not where it has forks */
+    struct bh_engine_forks *forks;
     int tries;
     struct bh_retry_state retry;
-    bool handled; /* its failure counts against no budget */
+    bool handled;  /* its failure counts against no budget */
+    bool reopened; /* for the length of one call */
     uint64_t changed;
 };
 
 struct bh_engine_attempt {
     struct bh_attempt pub;
+    size_t unit; /* of its node's forks */
     bool kill_asked;
     size_t prev, next; /* among the live ones, in order of creation */
     uint64_t changed;
@@ -96,6 +135,8 @@ struct bh_engine {
     size_t n_freezing;
     unsigned n_layers; /* names given out */
 
+    struct bh_engine_setup *setups;
+
     struct bh_engine_worker *workers;
     size_t n_workers, cap_workers;
     int64_t slots;   /* of the workers that are up */
@@ -128,6 +169,9 @@ void bh_nodes_start(struct bh_engine *e);
 void bh_node_done(struct bh_engine *e, size_t node);
 void bh_node_fail(struct bh_engine *e, size_t node, enum bh_reason reason, enum bh_phase phase);
 void bh_node_cancel(struct bh_engine *e, size_t node);
+void bh_node_leave_out(struct bh_engine *e, size_t node, size_t blamed); /* it is skipped, with attempts unstarted */
+size_t bh_node_unmet(const struct bh_engine *e, size_t node);            /* dependencies that have not ended */
+bool bh_node_has_ended(const struct bh_engine *e, size_t node);
 void bh_node_again(struct bh_engine *e, size_t node); /* its execution ended badly and is tried again */
 /* Nothing starts any more: what never did is cancelled, or skipped because of `blamed`. */
 void bh_nodes_close_cancelled(struct bh_engine *e);
@@ -141,7 +185,31 @@ void bh_attempt_end(struct bh_engine *e, size_t attempt, enum bh_attempt_state t
                     enum bh_phase phase, struct bh_wall now);
 bool bh_attempt_is_end(enum bh_attempt_state s);
 /* The live execution that an event of a worker names with its epoch, or BH_NONE. */
+size_t bh_attempt_place(const struct bh_engine *e, const struct bh_instance_id *instance); /* BH_NONE where unknown */
+void bh_attempt_kill(struct bh_engine *e, size_t attempt, struct bh_effects *fx);          /* unless it was asked to */
 size_t bh_attempt_named(const struct bh_engine *e, const struct bh_event *ev);
+
+/* engine_forks.c */
+void bh_forks_init(struct bh_engine *e);
+void bh_forks_fini(struct bh_engine *e);
+/* The unit that would start now, or BH_NONE. */
+size_t bh_fork_next(struct bh_engine *e, size_t node);
+/* True where its setup is being made by another: then it is held until that has ended. */
+bool bh_fork_must_wait(struct bh_engine *e, size_t node);
+void bh_fork_leased(struct bh_engine *e, size_t node, size_t attempt);
+void bh_fork_give_up(struct bh_engine *e, size_t node); /* what has not started never will */
+void bh_fork_requeue(struct bh_engine *e, size_t node);
+void bh_fork_passed(struct bh_engine *e, size_t attempt, bool has_score, double score);
+void bh_fork_ended_badly(struct bh_engine *e, size_t attempt, bool free_of_charge, enum bh_reason reason);
+/* After an end. False where the node fails, by *ret. */
+bool bh_fork_settle(struct bh_engine *e, size_t node, struct bh_effects *fx, struct bh_node_failure *ret);
+void bh_fork_publish(struct bh_engine *e, size_t node, struct bh_effects *fx);
+bool bh_fork_published(struct bh_engine *e, const struct bh_event *ev, size_t *ret_node);
+void bh_forks_new_owner(struct bh_engine *e, struct bh_effects *fx);
+void bh_fork_unqueue_all(struct bh_engine *e); /* the ready queue was emptied */
+void bh_fork_forgive(struct bh_engine *e, size_t node);
+/* Its node is opened again; `all`: also those who passed, for what they started from may be another now. */
+void bh_fork_reopen(struct bh_engine *e, size_t node, bool all);
 
 /* engine_boxes.c */
 void bh_boxes_init(struct bh_engine *e);

@@ -106,6 +106,13 @@ void bh_ready_take(struct bh_ready *r, size_t node)
     show_top(r, box);
 }
 
+void bh_ready_drop(struct bh_ready *r, size_t node)
+{
+    struct bh_heap *h = &r->boxes[r->spec->nodes[node].box].nodes;
+    BH_ASSERT(h->len == 1 && h->items[0] == node);
+    h->len = 0; /* what the upper heap has of it is cleaned when it comes up */
+}
+
 void bh_ready_clear(struct bh_ready *r)
 {
     for (size_t b = 0; b < r->spec->n_boxes; b++)

@@ -17,7 +17,7 @@ struct bh_ready_box {
     unsigned held;        /* bits of enum bh_hold */
 };
 
-enum bh_hold { BH_HOLD_FREEZE = 1, BH_HOLD_SLOT = 2 };
+enum bh_hold { BH_HOLD_FREEZE = 1, BH_HOLD_SLOT = 2, BH_HOLD_SETUP = 4 };
 
 struct bh_ready {
     const struct bh_spec *spec;
@@ -35,6 +35,8 @@ void bh_ready_add(struct bh_ready *r, size_t node);
 size_t bh_ready_first(struct bh_ready *r);
 /* Takes out what bh_ready_first has just given. */
 void bh_ready_take(struct bh_ready *r, size_t node);
+/* Takes out a node that is in it; nobody else may be ready in its box. */
+void bh_ready_drop(struct bh_ready *r, size_t node);
 /* Forgets all nodes; what is held stays held. */
 void bh_ready_clear(struct bh_ready *r);
 void bh_ready_hold(struct bh_ready *r, size_t box, enum bh_hold why);

@@ -11,6 +11,7 @@ void bh_spec_free(struct bh_spec *spec)
     for (size_t i = 0; spec->nodes && i < spec->n_nodes; i++) {
         bh_free(spec->nodes[i].name);
         bh_free(spec->nodes[i].deps);
+        bh_free(spec->nodes[i].forks);
     }
     for (size_t i = 0; spec->groups && i < spec->n_groups; i++)
         bh_free(spec->groups[i].nodes);

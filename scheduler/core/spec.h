@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "base/compiler.h"
+#include "policies/select.h"
 
 enum bh_dep_kind {
     BH_DEP_BARRIER,  /* waits until the other has ended, however */
@@ -19,6 +19,15 @@ enum bh_dep_kind {
 struct bh_dep {
     size_t node;
     enum bh_dep_kind kind;
+};
+
+/* Of a node of several executions: what is made once, and the attempts that start from it. */
+struct bh_spec_forks {
+    size_t attempts; /* at least 1 */
+    bool setup, prepare;
+    size_t setup_group; /* 0: none; else 1 + its index: of those with equal setups one at a time makes it */
+    bool numbered;      /* outputs are on the bus as name@N first; who is chosen is published */
+    struct bh_select_rule rule;
 };
 
 struct bh_spec_node {
@@ -33,6 +42,7 @@ struct bh_spec_node {
      * nobody who is. */
     bool left_out;
     int64_t retries;
+    struct bh_spec_forks *forks; /* NULL: one execution; else its box is its own */
 };
 
 /*
@@ -56,6 +66,7 @@ struct bh_spec {
     size_t n_groups;
     struct bh_spec_box *boxes;
     size_t n_boxes;
+    size_t n_setups;      /* groups of equal setups */
     int64_t max_parallel; /* 0: what the workers hold */
     int64_t failures_allowed;
     int64_t deadline_ms; /* 0: none */

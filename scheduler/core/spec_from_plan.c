@@ -3,6 +3,8 @@
  * From a plan to a spec: drops everything that the engine need not know. The one place where the plan's reasons for an
  * order (stages, needs, data) become the engine's kinds of waiting, and where the failure budget becomes a number.
  */
+#include "base/buf.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "policies/failure_budget.h"
 #include "scheduler/core/spec.h"
@@ -15,6 +17,7 @@ struct making {
     struct bh_spec *spec;
     size_t cap_groups;
     const struct bh_edge *newest; /* the array of edges behind the newest group */
+    struct bh_map *setups;        /* text of a setup → 1 + its group */
     size_t *taken_by;             /* by agent: 1 + the last agent seen that takes it as an optional input */
 };
 
@@ -76,6 +79,55 @@ static size_t group_of(struct making *m, size_t agent)
     return m->spec->n_groups;
 }
 
+/* What a setup is made of, as far as the document says it: equal texts, equal setups. */
+static char *setup_text(const struct bh_plan *plan, const struct bh_plan_agent *a)
+{
+    struct bh_buf text = BH_BUF_INIT;
+    const struct bh_plan_box *box = &plan->boxes[a->box];
+    const char *parts[] = {box->base, box->network, box->user, box->label == BH_TAINTED ? "tainted" : "trusted"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(parts); i++)
+        bh_buf_addf(&text, "%zu:%s", strlen(parts[i]), parts[i]);
+    for (size_t i = 0; i < a->n_setup; i++)
+        bh_buf_addf(&text, "s%zu:%s", strlen(a->setup[i]), a->setup[i]);
+    for (size_t i = 0; i < a->n_files + a->n_env; i++) {
+        const struct bh_pair *p = i < a->n_files ? &a->files[i] : &a->env[i - a->n_files];
+        bh_buf_addf(&text, "%c%zu:%s%zu:%s", i < a->n_files ? 'f' : 'e', strlen(p->name.s), p->name.s,
+                    strlen(p->value.s), p->value.s);
+    }
+    return bh_buf_take(&text);
+}
+
+static size_t setup_group_of(struct making *m, const struct bh_plan_agent *a)
+{
+    BH_CLEANUP_FREE char *text = setup_text(m->plan, a);
+    uintptr_t known = (uintptr_t)bh_map_get(m->setups, text);
+    if (known == 0) {
+        known = ++m->spec->n_setups;
+        (void)bh_map_put(m->setups, text, (void *)known);
+    }
+    return known;
+}
+
+static struct bh_spec_forks *forks_of(struct making *m, const struct bh_plan_agent *a)
+{
+    const struct bh_attempts *doc = &a->doc->attempts;
+    if (a->topology != BH_TOPOLOGY_PER_ATTEMPT)
+        return NULL;
+    struct bh_spec_forks *f = bh_alloc(sizeof(*f));
+    *f = (struct bh_spec_forks){
+        .attempts = (size_t)doc->count,
+        .setup = a->n_setup > 0,
+        .prepare = a->n_prepare > 0,
+        .setup_group = a->n_setup > 0 ? setup_group_of(m, a) : 0,
+        .numbered = bh_agent_numbered(a->doc),
+        .rule = {.kind = doc->select,
+                 .order_min = doc->order_min,
+                 .stop_losers = doc->stop_losers,
+                 .min_success = doc->min_success},
+    };
+    return f;
+}
+
 static void fill_node(struct making *m, size_t agent, struct bh_spec_node *ret)
 {
     const struct bh_plan_agent *a = &m->plan->agents[agent];
@@ -85,7 +137,8 @@ static void fill_node(struct making *m, size_t agent, struct bh_spec_node *ret)
                                  .box = a->box,
                                  .group = group_of(m, agent),
                                  .continue_on_failure = a->doc->continue_on_failure,
-                                 .retries = a->doc->retries};
+                                 .retries = a->doc->retries,
+                                 .forks = forks_of(m, a)};
     if (ret->group > 0)
         return;
     ret->deps = bh_calloc(a->n_after, sizeof(*ret->deps));
@@ -100,7 +153,8 @@ struct bh_spec *bh_spec_from_plan(const struct bh_plan *plan)
     const struct bh_pipeline *doc = plan->pipeline;
     struct bh_spec *spec = bh_alloc(sizeof(*spec));
     size_t *taken_by BH_CLEANUP_FREE = bh_calloc(plan->n_agents, sizeof(*taken_by));
-    struct making making = {.plan = plan, .spec = spec, .taken_by = taken_by};
+    struct bh_map *setups BH_CLEANUP_MAP = bh_map_new(NULL);
+    struct making making = {.plan = plan, .spec = spec, .setups = setups, .taken_by = taken_by};
     spec->nodes = bh_calloc(plan->n_agents, sizeof(*spec->nodes));
     for (; spec->n_nodes < plan->n_agents; spec->n_nodes++)
         fill_node(&making, spec->n_nodes, &spec->nodes[spec->n_nodes]);

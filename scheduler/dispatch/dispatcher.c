@@ -342,6 +342,8 @@ static void carry_out(struct bh_dispatcher *d, const struct bh_effect *effect)
     case BH_EFFECT_DEADLINE:
         carry_out_deadline(d, effect);
         break;
+    case BH_EFFECT_PUBLISH: /* done where it arose: it is durable together with the end that brought it about */
+        break;
     case BH_EFFECT_ENDED:
         if (bh_engine_status(bh_live_run_engine(d->run)) != effect->status)
             break; /* it was taken up again in the same breath */

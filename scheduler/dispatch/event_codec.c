@@ -6,7 +6,16 @@
 
 #include "base/text.h"
 
-enum { HAS_WORKER = 1, HAS_SLOTS = 2, HAS_INSTANCE = 4, HAS_STATE = 8, HAS_REASON = 16, HAS_BOX = 32, HAS_LAYER = 64 };
+enum {
+    HAS_WORKER = 1,
+    HAS_SLOTS = 2,
+    HAS_INSTANCE = 4,
+    HAS_STATE = 8,
+    HAS_REASON = 16,
+    HAS_BOX = 32,
+    HAS_LAYER = 64,
+    HAS_SCORE = 128
+};
 
 static unsigned fields_of(enum bh_event_kind kind)
 {
@@ -18,7 +27,9 @@ static unsigned fields_of(enum bh_event_kind kind)
     case BH_EV_STATE:
         return HAS_INSTANCE | HAS_STATE;
     case BH_EV_ENDED:
-        return HAS_INSTANCE | HAS_STATE | HAS_REASON;
+        return HAS_INSTANCE | HAS_STATE | HAS_REASON | HAS_SCORE;
+    case BH_EV_PUBLISHED:
+        return HAS_INSTANCE | HAS_REASON;
     case BH_EV_FROZEN:
         return HAS_BOX | HAS_LAYER;
     case BH_EV_FREEZE_FAILED:
@@ -49,6 +60,8 @@ struct bh_val *bh_event_to_val(const struct bh_event *event)
         bh_val_set_str(v, "state", bh_attempt_state_text(event->state));
     if ((fields & HAS_REASON) && event->reason != BH_REASON_NONE)
         bh_val_set_str(v, "reason", bh_reason_text(event->reason, event->phase));
+    if ((fields & HAS_SCORE) && event->has_score)
+        bh_val_set(v, "score", bh_val_num(event->score));
     if (fields & HAS_BOX)
         bh_val_set_int(v, "box", (int64_t)event->box);
     if (fields & HAS_LAYER)
@@ -95,6 +108,9 @@ int bh_event_from_val(const char *kind, const struct bh_val *payload, struct bh_
     event.worker = (int)bh_val_int_of(payload, "worker");
     event.slots = (int)bh_val_int_of(payload, "slots");
     event.box = (size_t)bh_val_int_of(payload, "box");
+    const struct bh_val *score = fields & HAS_SCORE ? bh_val_get(payload, "score") : NULL;
+    event.has_score = bh_val_type(score) == BH_VAL_NUM || bh_val_type(score) == BH_VAL_INT;
+    event.score = event.has_score ? bh_val_get_num(score) : 0;
     const char *reason = bh_val_str_of(payload, "reason");
     if (reason) {
         event.reason = bh_reason_parse(reason);

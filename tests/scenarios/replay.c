@@ -37,7 +37,7 @@ uint64_t sc_digest_attempt(const struct bh_engine *e, size_t i)
     uint64_t h = mix_text(mix(START, a->node), a->instance.s);
     h = mix(mix(mix(h, (uint64_t)a->attempt), (uint64_t)a->try_), (uint64_t)a->epoch);
     h = mix(mix(mix(h, (uint64_t)a->worker), (uint64_t)a->state), (uint64_t)a->reason);
-    h = mix(mix(h, (uint64_t)a->phase), a->died_with_bulkhead);
+    h = mix(mix(mix(h, (uint64_t)a->phase), a->died_with_bulkhead), (uint64_t)a->kind << 1 | a->selected);
     return mix(mix(mix(h, (uint64_t)a->created.us), (uint64_t)a->started.us), (uint64_t)a->ended.us);
 }
 
@@ -72,7 +72,7 @@ uint64_t sc_hash_effects(const struct bh_effects *fx)
     uint64_t h = mix(START, fx->len);
     for (size_t i = 0; i < fx->len; i++) {
         const struct bh_effect *f = &fx->items[i];
-        h = mix(mix(mix(h, (uint64_t)f->kind), f->node), f->box);
+        h = mix(mix(mix(h, (uint64_t)f->kind << 4 | f->execution), f->node), f->box);
         h = mix(mix(mix(h, (uint64_t)f->attempt), (uint64_t)f->try_), (uint64_t)f->worker);
         h = mix_text(mix_text(mix(h, (uint64_t)f->epoch), f->instance.s), f->layer);
         h = mix(mix(h, (uint64_t)f->at.us), (uint64_t)f->status);

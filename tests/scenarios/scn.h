@@ -42,6 +42,7 @@ const char *scn_option(const struct scn *s, size_t from, const char *key);
 bool scn_int(struct scn *s, const char *text, int64_t *ret);
 /* The last execution of "name", or execution N of "name#N" (from 1); NULL with an error. */
 const struct bh_attempt *scn_attempt(struct scn *s, const char *word);
+const char *scn_unit(enum bh_execution kind, int attempt, char text[static 32]); /* "setup", "prepare", "2" */
 
 /* Each carries one kind of line out; false with an error. */
 bool scn_setup(struct scn *s);             /* node, dep, box, … */

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "tests/scenarios/scn.h"
 
 /* worker N up SLOTS | worker N lost */
@@ -34,7 +35,19 @@ static bool read_freeze(struct scn *s, struct bh_event *ev)
     return ev->box != SIZE_MAX;
 }
 
-/* NODE[#TRY] STATE [REASON] [epoch=N] */
+/* published NODE.ATTEMPT [REASON] */
+static bool read_published(struct scn *s, struct bh_event *ev)
+{
+    const struct bh_attempt *a = s->words[2] ? scn_attempt(s, s->words[2]) : NULL;
+    if (!a)
+        return scn_fail(s, "which attempt was published?");
+    ev->kind = BH_EV_PUBLISHED;
+    ev->instance = a->instance;
+    ev->reason = s->words[3] ? bh_reason_parse(s->words[3]) : BH_REASON_NONE;
+    return true;
+}
+
+/* NODE[.UNIT][#TRY] STATE [REASON] [epoch=N] [score=N] */
 static bool read_attempt(struct scn *s, struct bh_event *ev)
 {
     const struct bh_attempt *a = scn_attempt(s, s->words[1]);
@@ -50,7 +63,9 @@ static bool read_attempt(struct scn *s, struct bh_event *ev)
         return false;
     ev->state = (enum bh_attempt_state)state;
     ev->kind = state >= BH_ATTEMPT_SUCCEEDED ? BH_EV_ENDED : BH_EV_STATE;
-    if (s->words[3] && !epoch) {
+    const char *score = scn_option(s, 3, "score");
+    ev->has_score = score && bh_parse_number(score, &ev->score) == 0;
+    if (s->words[3] && !epoch && !score) {
         ev->reason = bh_reason_parse(s->words[3]);
         ev->phase = bh_phase_parse(s->words[3]);
         if (ev->reason == BH_REASON_NONE)
@@ -81,6 +96,8 @@ static bool read_event(struct scn *s, struct bh_event *ev)
         return read_worker(s, ev);
     if (bh_streq(word, "frozen") || bh_streq(word, "freeze-failed"))
         return read_freeze(s, ev);
+    if (bh_streq(word, "published"))
+        return read_published(s, ev);
     return read_attempt(s, ev);
 }
 

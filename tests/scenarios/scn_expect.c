@@ -9,7 +9,7 @@
 
 static const char *const effect_words[] = {
     [BH_EFFECT_LEASE] = "lease",       [BH_EFFECT_KILL] = "kill", [BH_EFFECT_FREEZE] = "freeze",
-    [BH_EFFECT_DEADLINE] = "deadline", [BH_EFFECT_ENDED] = "end",
+    [BH_EFFECT_DEADLINE] = "deadline", [BH_EFFECT_ENDED] = "end", [BH_EFFECT_PUBLISH] = "publish",
 };
 
 /* What the effect is about, in the word that stands second in a '<' line. The caller owns it. */
@@ -19,6 +19,9 @@ static char *subject_of(const struct scn *s, const struct bh_effect *f)
     switch (f->kind) {
     case BH_EFFECT_LEASE:
     case BH_EFFECT_KILL:
+    case BH_EFFECT_PUBLISH:
+        if (s->spec->nodes[f->node].forks)
+            return bh_asprintf("%s.%s", s->spec->nodes[f->node].name, scn_unit(f->execution, f->attempt, span));
         return bh_strdup(s->spec->nodes[f->node].name);
     case BH_EFFECT_FREEZE:
         return bh_strdup(s->spec->boxes[f->box].id);
@@ -88,7 +91,14 @@ static bool expect_node(struct scn *s)
                 blamed ? blamed : "-");
 }
 
-/* expect attempt NAME[#TRY] STATE [REASON] */
+/* expect selected NAME.UNIT yes|no */
+static bool expect_selected(struct scn *s)
+{
+    const struct bh_attempt *a = scn_attempt(s, s->words[2]);
+    return a && same(s, s->words[2], a->selected ? "yes" : "no", s->words[3]);
+}
+
+/* expect attempt NAME[.UNIT][#TRY] STATE [REASON] */
 static bool expect_attempt(struct scn *s)
 {
     const struct bh_attempt *a = scn_attempt(s, s->words[2]);
@@ -135,8 +145,8 @@ bool scn_expect(struct scn *s)
         size_t least;
         bool (*fn)(struct scn *s);
     } rows[] = {
-        {"node", 4, expect_node}, {"attempt", 4, expect_attempt}, {"box", 4, expect_box},
-        {"run", 3, expect_run},   {"failure", 3, expect_failure},
+        {"node", 4, expect_node},         {"attempt", 4, expect_attempt}, {"box", 4, expect_box},
+        {"selected", 4, expect_selected}, {"run", 3, expect_run},         {"failure", 3, expect_failure},
     };
     if (!s->engine)
         return scn_fail(s, "nothing to expect before the first event");

@@ -66,11 +66,28 @@ bool scn_int(struct scn *s, const char *text, int64_t *ret)
     return bh_parse_int(text, ret) == 0 || scn_fail(s, "'%s' is no number", text);
 }
 
+/* "setup", "prepare" or the number of an attempt. */
+static bool is_unit(const struct bh_attempt *a, const char *unit)
+{
+    char text[32];
+    return !unit || bh_streq(scn_unit(a->kind, a->attempt, text), unit);
+}
+
+const char *scn_unit(enum bh_execution kind, int attempt, char text[static 32])
+{
+    (void)snprintf(text, 32, "%d", attempt);
+    return kind == BH_EXECUTION_SETUP ? "setup" : kind == BH_EXECUTION_PREPARE ? "prepare" : text;
+}
+
 const struct bh_attempt *scn_attempt(struct scn *s, const char *word)
 {
     char *name BH_CLEANUP_FREE = bh_strdup(word);
-    char *hash = strchr(name, '#');
+    char *hash = strchr(name, '#'), *dot = strchr(name, '.');
     int64_t try_ = 0;
+    if (dot)
+        *dot++ = '\0';
+    if (hash && dot)
+        dot[strcspn(dot, "#")] = '\0';
     if (hash) {
         *hash = '\0';
         if (!scn_int(s, hash + 1, &try_))
@@ -81,7 +98,7 @@ const struct bh_attempt *scn_attempt(struct scn *s, const char *word)
         return NULL;
     for (size_t i = bh_engine_n_attempts(s->engine); i-- > 0;) {
         const struct bh_attempt *a = bh_engine_attempt(s->engine, i);
-        if (a->node == node && (!hash || a->try_ == try_))
+        if (a->node == node && (!hash || a->try_ == try_) && is_unit(a, dot))
             return a;
     }
     (void)scn_fail(s, "'%s' was never leased", word);

@@ -23,7 +23,41 @@ static bool has_word(const struct scn *s, const char *word)
     return false;
 }
 
-/* node NAME [box=B] [stage=N] [retries=N] [continue] */
+/* [attempts=N] [setup=G] [prepare] [select=first-pass|best|least|all] [min=N] [stop-losers] */
+static bool read_forks(struct scn *s, struct bh_spec_forks **ret)
+{
+    static const char *const selects[] = {"first-pass", "best", "all", "least"};
+    int64_t attempts = 1, group = 0, min = 1;
+    const char *n = scn_option(s, 2, "attempts"), *g = scn_option(s, 2, "setup"), *m = scn_option(s, 2, "min");
+    const char *select = scn_option(s, 2, "select");
+    if ((n && !scn_int(s, n, &attempts)) || (g && !scn_int(s, g, &group)) || (m && !scn_int(s, m, &min)))
+        return false;
+    if (!n && !g && !has_word(s, "prepare"))
+        return true;
+    size_t kind = 0;
+    while (select && kind < BH_ARRAY_LEN(selects) && !bh_streq(selects[kind], select))
+        kind++;
+    if (kind == BH_ARRAY_LEN(selects))
+        return scn_fail(s, "no way to select '%s'", select);
+    struct bh_spec_forks *f = bh_alloc(sizeof(*f));
+    *f = (struct bh_spec_forks){
+        .attempts = (size_t)attempts,
+        .setup = g != NULL,
+        .prepare = has_word(s, "prepare"),
+        .setup_group = (size_t)group,
+        .numbered = attempts > 1 || select,
+        .rule = {.kind = kind == 3 ? BH_SELECT_BEST : (enum bh_select)kind,
+                 .order_min = kind == 3,
+                 .stop_losers = has_word(s, "stop-losers"),
+                 .min_success = min},
+    };
+    if ((size_t)group > s->spec->n_setups)
+        s->spec->n_setups = (size_t)group;
+    *ret = f;
+    return true;
+}
+
+/* node NAME [box=B] [stage=N] [retries=N] [continue] [what makes it one of several executions] */
 static bool do_node(struct scn *s)
 {
     int64_t stage = -1, retries = 0;
@@ -39,7 +73,7 @@ static bool do_node(struct scn *s)
                                   .box = at,
                                   .continue_on_failure = has_word(s, "continue"),
                                   .retries = retries};
-    return true;
+    return read_forks(s, &node->forks);
 }
 
 /* box NAME [own]: shared where nothing is said */

@@ -50,7 +50,7 @@ static void show_event(const struct sim *s, const struct bh_event *ev, bool mean
     const struct bh_attempt *a = bh_engine_find(s->engine, ev->instance);
     (void)printf("%8lld %s %s", (long long)s->now, meant ? ">" : "!>", bh_event_kind_text(ev->kind));
     if (ev->kind == BH_EV_STATE || ev->kind == BH_EV_ENDED)
-        (void)printf(" %s#%d %s %s", a ? s->spec->nodes[a->node].name : "?", a ? a->try_ : 0,
+        (void)printf(" %s.%d#%d %s %s", a ? s->spec->nodes[a->node].name : "?", a ? a->attempt : 0, a ? a->try_ : 0,
                      bh_attempt_state_text(ev->state), bh_reason_text(ev->reason, ev->phase));
     if (ev->kind == BH_EV_WORKER_UP || ev->kind == BH_EV_WORKER_LOST)
         (void)printf(" %d slots %d", ev->worker, ev->slots);
@@ -61,17 +61,15 @@ static void show_event(const struct sim *s, const struct bh_event *ev, bool mean
 
 static void show_effects(const struct sim *s)
 {
-    static const char *const words[] = {[BH_EFFECT_LEASE] = "lease",
-                                        [BH_EFFECT_KILL] = "kill",
-                                        [BH_EFFECT_FREEZE] = "freeze",
-                                        [BH_EFFECT_DEADLINE] = "deadline",
-                                        [BH_EFFECT_ENDED] = "end"};
+    static const char *const words[] = {
+        [BH_EFFECT_LEASE] = "lease",       [BH_EFFECT_KILL] = "kill",       [BH_EFFECT_FREEZE] = "freeze",
+        [BH_EFFECT_DEADLINE] = "deadline", [BH_EFFECT_PUBLISH] = "publish", [BH_EFFECT_ENDED] = "end"};
     for (size_t i = 0; i < s->fx.len; i++) {
         const struct bh_effect *f = &s->fx.items[i];
-        bool of_node = f->kind == BH_EFFECT_LEASE || f->kind == BH_EFFECT_KILL;
-        (void)printf("         < %s %s box %zu try %d worker %d %s %s\n", words[f->kind],
-                     of_node ? s->spec->nodes[f->node].name : "", f->box, f->try_, f->worker, f->layer,
-                     f->kind == BH_EFFECT_ENDED ? bh_run_status_text(f->status) : "");
+        bool of_node = f->kind <= BH_EFFECT_KILL || f->kind == BH_EFFECT_PUBLISH;
+        (void)printf("         < %s %s kind %d attempt %d box %zu try %d worker %d %s %s\n", words[f->kind],
+                     of_node ? s->spec->nodes[f->node].name : "", f->execution, f->attempt, f->box, f->try_, f->worker,
+                     f->layer, f->kind == BH_EFFECT_ENDED ? bh_run_status_text(f->status) : "");
     }
 }
 

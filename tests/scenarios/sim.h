@@ -57,7 +57,17 @@ void sim_carry_out(struct sim_world *w, const struct bh_effect *f, int64_t now);
 void sim_workers_come(struct sim_world *w, int64_t now);
 
 /* --- sim_check.c: what must hold, by a book of its own --- */
+enum { SIM_ONCE = 2 }; /* units before the attempts: setup, preparation */
+struct sim_unit_book {
+    bool passed, has_score;
+    double score;
+    int order, starts;
+};
 struct sim_node_book {
+    struct sim_unit_book *units; /* of a node of several executions; else NULL */
+    size_t n_live, publishing;   /* publishing: an attempt, or SIZE_MAX */
+    int passes;
+    bool may_redo, published, refused;
     bool done, handled;
     int successes, starts;
     size_t live;          /* attempt, or SIZE_MAX */
@@ -91,6 +101,16 @@ struct sim_book {
 };
 void sim_book_init(struct sim_book *b, const struct bh_spec *spec, const struct bh_engine *e);
 void sim_book_fini(struct sim_book *b);
+/* sim_forks.c */
+void sim_forks_init(struct sim_book *b);
+void sim_forks_fini(struct sim_book *b);
+void sim_fork_ended(struct sim_book *b, const struct bh_engine *e, size_t attempt, const struct bh_event *ev);
+void sim_forks_event(struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev);
+void sim_fork_leased(struct sim_book *b, const struct bh_engine *e, const struct bh_effect *f);
+void sim_fork_publishes(struct sim_book *b, const struct bh_engine *e, const struct bh_effect *f);
+void sim_fork_check(struct sim_book *b, const struct bh_engine *e, size_t i);
+bool sim_fork_is_held(const struct sim_book *b, const struct bh_engine *e, size_t node);
+bool sim_fork_could_start(const struct sim_book *b, const struct bh_engine *e, size_t node);
 /* Before the step: whether the event must mean something; -1: not for the book to say. */
 int sim_foresee(const struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev);
 /* After the step. False, with an error, where something does not hold. */

@@ -57,10 +57,12 @@ void sim_book_init(struct sim_book *b, const struct bh_spec *spec, const struct 
     }
     b->run_digest = sc_digest_run(e);
     b->epoch = bh_engine_epoch(e);
+    sim_forks_init(b);
 }
 
 void sim_book_fini(struct sim_book *b)
 {
+    sim_forks_fini(b);
     bh_free(b->nodes);
     bh_free(b->boxes);
     bh_free(b->attempts);
@@ -69,12 +71,10 @@ void sim_book_fini(struct sim_book *b)
 
 /* --- before the step --- */
 
-static int foresee_attempt(const struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev)
+static int foresee_attempt(const struct bh_engine *e, const struct bh_event *ev)
 {
     const struct bh_attempt *a = bh_engine_find(e, ev->instance);
-    if (!a || a->epoch != ev->epoch || b->nodes[a->node].live == SIZE_MAX)
-        return 0;
-    if (strcmp(bh_engine_attempt(e, b->nodes[a->node].live)->instance.s, ev->instance.s) != 0)
+    if (!a || a->epoch != ev->epoch || attempt_ended(a->state))
         return 0;
     if (ev->kind == BH_EV_ENDED)
         return attempt_ended(ev->state);
@@ -88,6 +88,13 @@ static int foresee_freeze(const struct sim_book *b, const struct bh_engine *e, c
     if (ev->kind == BH_EV_FREEZE_FAILED && !ev->layer[0])
         return 1;
     return strncmp(b->boxes[ev->box].pending, ev->layer, sizeof(ev->layer)) == 0;
+}
+
+static int foresee_published(const struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev)
+{
+    const struct bh_attempt *a = bh_engine_find(e, ev->instance);
+    size_t at = a ? b->nodes[a->node].publishing : SIZE_MAX;
+    return at != SIZE_MAX && bh_engine_attempt(e, at) == a && bh_engine_status(e) == BH_RUN_RUNNING;
 }
 
 int sim_foresee(const struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev)
@@ -105,7 +112,9 @@ int sim_foresee(const struct sim_book *b, const struct bh_engine *e, const struc
         return ev->worker >= 0 && ev->worker < SIM_MAX_WORKERS && b->slots[ev->worker] > 0;
     case BH_EV_STATE:
     case BH_EV_ENDED:
-        return foresee_attempt(b, e, ev);
+        return foresee_attempt(e, ev);
+    case BH_EV_PUBLISHED:
+        return foresee_published(b, e, ev);
     case BH_EV_FROZEN:
     case BH_EV_FREEZE_FAILED:
         return foresee_freeze(b, e, ev);
@@ -120,10 +129,14 @@ int sim_foresee(const struct sim_book *b, const struct bh_engine *e, const struc
 /* --- writing the event down --- */
 
 static void book_end(struct sim_book *b, const struct bh_engine *e, size_t attempt, enum bh_attempt_state state,
-                     enum bh_reason reason, bool free_of_charge)
+                     enum bh_reason reason, bool free_of_charge, const struct bh_event *ev)
 {
     struct sim_node_book *n = &b->nodes[bh_engine_attempt(e, attempt)->node];
     b->attempts[attempt].live = false;
+    if (n->units) {
+        sim_fork_ended(b, e, attempt, ev);
+        return;
+    }
     n->live = SIZE_MAX;
     if (state == BH_ATTEMPT_SUCCEEDED) {
         n->successes++;
@@ -139,7 +152,7 @@ static void book_all_lost(struct sim_book *b, const struct bh_engine *e, int wor
 {
     for (size_t i = 0; i < b->n_attempts; i++) {
         if (b->attempts[i].live && (with_bulkhead || bh_engine_attempt(e, i)->worker == worker))
-            book_end(b, e, i, BH_ATTEMPT_LOST, BH_REASON_BOX_LOST, with_bulkhead);
+            book_end(b, e, i, BH_ATTEMPT_LOST, BH_REASON_BOX_LOST, with_bulkhead, NULL);
     }
     for (size_t i = 0; i < b->spec->n_boxes; i++) {
         if (!with_bulkhead && b->boxes[i].home == worker)
@@ -159,6 +172,7 @@ static bool over_budget(const struct sim_book *b, const struct bh_engine *e)
 
 static void book_event(struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev)
 {
+    sim_forks_event(b, e, ev);
     switch (ev->kind) {
     case BH_EV_START:
         b->started = true;
@@ -182,8 +196,8 @@ static void book_event(struct sim_book *b, const struct bh_engine *e, const stru
     case BH_EV_ENDED:
         for (size_t i = 0; i < b->n_attempts; i++) {
             if (strcmp(bh_engine_attempt(e, i)->instance.s, ev->instance.s) == 0)
-                book_end(b, e, i, ev->state, ev->reason,
-                         ev->state == BH_ATTEMPT_CANCELLED && b->attempts[i].kill_asked);
+                book_end(b, e, i, ev->state, ev->reason, ev->state == BH_ATTEMPT_CANCELLED && b->attempts[i].kill_asked,
+                         ev);
         }
         return;
     case BH_EV_FROZEN:
@@ -197,6 +211,7 @@ static void book_event(struct sim_book *b, const struct bh_engine *e, const stru
         b->timed_out = true;
         return;
     case BH_EV_STATE:
+    case BH_EV_PUBLISHED:
         return;
     }
 }
@@ -253,12 +268,12 @@ static void check_lease(struct sim_book *b, const struct bh_engine *e, const str
     struct sim_node_book *n = &b->nodes[f->node];
     const char *name = name_of(b, f->node);
     MUST(!n->done, "%s is done and was leased again", name);
-    MUST(n->live == SIZE_MAX, "%s has two live executions", name);
+    MUST(n->units || n->live == SIZE_MAX, "%s has two live executions", name);
     MUST(!nothing_may_start(b), "%s was leased when nothing may start", name);
     MUST(missing(b, e, f->node) == 0, "%s was leased before what it waits for had ended", name);
     MUST(!bh_engine_box(e, f->box)->freezing, "%s was leased into a box that freezes", name);
     MUST(f->box == b->spec->nodes[f->node].box, "%s was leased into another box", name);
-    MUST(f->try_ == ++n->starts && f->attempt == 1, "%s: try %d, start %d", name, f->try_, n->starts);
+    MUST(n->units || (f->try_ == ++n->starts && f->attempt == 1), "%s: try %d, start %d", name, f->try_, n->starts);
     MUST(f->epoch == bh_engine_epoch(e), "%s was leased with an old epoch", name);
     MUST(f->worker >= 0 && f->worker < SIM_MAX_WORKERS && b->slots[f->worker] > 0, "%s was leased to nobody", name);
     struct sim_box_book *box = &b->boxes[f->box];
@@ -266,7 +281,10 @@ static void check_lease(struct sim_book *b, const struct bh_engine *e, const str
          name);
     if (b->spec->boxes[f->box].shared)
         box->home = f->worker;
-    n->live = b->n_attempts;
+    if (n->units)
+        sim_fork_leased(b, e, f);
+    else
+        n->live = b->n_attempts;
     MUST(b->n_attempts < bh_engine_n_attempts(e), "%s was leased without an execution", name);
     MUST(strcmp(bh_engine_attempt(e, b->n_attempts)->instance.s, f->instance.s) == 0, "%s: another instance", name);
     BH_PUSH(b->attempts, b->n_attempts, b->cap_attempts)->live = true;
@@ -276,11 +294,16 @@ static void check_lease(struct sim_book *b, const struct bh_engine *e, const str
 
 static void check_kill(struct sim_book *b, const struct bh_engine *e, const struct bh_effect *f)
 {
-    size_t live = b->nodes[f->node].live;
+    size_t live = SIZE_MAX;
+    for (size_t i = 0; i < b->n_attempts; i++) {
+        if (b->attempts[i].live && strcmp(bh_engine_attempt(e, i)->instance.s, f->instance.s) == 0)
+            live = i;
+    }
     MUST(live != SIZE_MAX, "%s is killed though it does not run", name_of(b, f->node));
     if (live == SIZE_MAX)
         return;
-    MUST(strcmp(bh_engine_attempt(e, live)->instance.s, f->instance.s) == 0, "another instance is killed");
+    MUST(!b->attempts[live].kill_asked, "killed twice");
+    MUST(bh_engine_attempt(e, live)->node == f->node, "another node is killed");
     MUST(bh_engine_attempt(e, live)->epoch == f->epoch, "killed with another epoch");
     b->attempts[live].kill_asked = true;
 }
@@ -313,6 +336,8 @@ static void check_effects(struct sim_book *b, const struct bh_engine *e, const s
             check_kill(b, e, f);
         else if (f->kind == BH_EFFECT_FREEZE)
             check_freeze(b, e, f);
+        else if (f->kind == BH_EFFECT_PUBLISH)
+            sim_fork_publishes(b, e, f);
         endings += f->kind == BH_EFFECT_ENDED;
         freezes += f->kind == BH_EFFECT_FREEZE;
         deadlines += f->kind == BH_EFFECT_DEADLINE;
@@ -356,7 +381,10 @@ static void check_node(struct sim_book *b, const struct bh_engine *e, size_t i)
     struct sim_node_book *n = &b->nodes[i];
     const char *name = name_of(b, i);
     enum bh_node_state s = state_of(e, i);
-    MUST((s == BH_NODE_ACTIVE) == (n->live != SIZE_MAX), "%s is %s, the book differs", name, bh_node_state_text(s));
+    if (n->units)
+        sim_fork_check(b, e, i);
+    else
+        MUST((s == BH_NODE_ACTIVE) == (n->live != SIZE_MAX), "%s is %s, the book differs", name, bh_node_state_text(s));
     MUST((s == BH_NODE_DONE) == n->done, "%s is %s, the book differs", name, bh_node_state_text(s));
     MUST(n->successes <= 1, "%s succeeded twice", name);
     MUST(s == BH_NODE_SKIPPED || bh_engine_node(e, i)->blamed == SIZE_MAX, "%s blames somebody", name);
@@ -372,7 +400,7 @@ static void check_node(struct sim_book *b, const struct bh_engine *e, size_t i)
         MUST(!nothing_may_start(b), "%s is %s when nothing may start", name, bh_node_state_text(s));
     if (s == BH_NODE_SKIPPED)
         check_skipped(b, e, i);
-    else if (s == BH_NODE_FAILED)
+    else if (s == BH_NODE_FAILED && !n->units)
         check_failed(b, e, i);
     else if (s == BH_NODE_CANCELLED)
         MUST(b->cancelled || b->timed_out || b->over_budget, "%s is cancelled for no reason", name);
@@ -455,9 +483,12 @@ static void check_idle(struct sim_book *b, const struct bh_engine *e)
         room = b->spec->max_parallel;
     if (bh_engine_status(e) != BH_RUN_RUNNING || (int64_t)n_live(b) >= room)
         return;
-    for (size_t i = 0; i < b->spec->n_nodes; i++)
-        MUST(state_of(e, i) != BH_NODE_READY || !box_is_open(b, e, b->spec->nodes[i].box),
-             "%s waits while there is room", name_of(b, i));
+    for (size_t i = 0; i < b->spec->n_nodes; i++) {
+        bool open = box_is_open(b, e, b->spec->nodes[i].box) && !sim_fork_is_held(b, e, i);
+        MUST(state_of(e, i) != BH_NODE_READY || !open, "%s waits while there is room", name_of(b, i));
+        MUST(nothing_may_start(b) || !open || !sim_fork_could_start(b, e, i),
+             "an attempt of %s waits while there is room", name_of(b, i));
+    }
 }
 
 static void check_run(struct sim_book *b, const struct bh_engine *e)
@@ -529,7 +560,7 @@ static void check_one(struct sim_book *b, const struct bh_engine *e, const struc
         b->epoch++;
     } else if (ev->kind == BH_EV_ENDED) {
         size_t node = bh_engine_find(e, ev->instance)->node, box = b->spec->nodes[node].box;
-        MUST(ev->state != BH_ATTEMPT_FAILED || state_of(e, node) != BH_NODE_CANCELLED,
+        MUST(ev->state != BH_ATTEMPT_FAILED || state_of(e, node) != BH_NODE_CANCELLED || b->nodes[node].units,
              "%s failed, it was not cancelled", name_of(b, node));
         MUST(ev->state != BH_ATTEMPT_SUCCEEDED || !b->spec->boxes[box].shared || bh_engine_box(e, box)->dirty,
              "somebody succeeded in a box that is clean");

@@ -85,6 +85,26 @@ static void draw_boxes(struct sim_rng *r, struct bh_spec *spec)
     }
 }
 
+/* Nodes in boxes of their own may have several executions. */
+static void draw_forks(struct sim_rng *r, struct bh_spec *spec)
+{
+    spec->n_setups = 2;
+    for (size_t i = 0; i < spec->n_nodes; i++) {
+        if (spec->boxes[spec->nodes[i].box].shared || !sim_chance(r, 60))
+            continue;
+        struct bh_spec_forks *f = spec->nodes[i].forks = bh_alloc(sizeof(*f));
+        f->attempts = 1 + sim_below(r, 5);
+        f->setup = sim_chance(r, 40);
+        f->setup_group = f->setup ? sim_below(r, 3) : 0;
+        f->prepare = sim_chance(r, 40);
+        f->numbered = f->attempts > 1;
+        f->rule.kind = f->numbered ? (enum bh_select)sim_below(r, 3) : BH_SELECT_FIRST_PASS;
+        f->rule.order_min = sim_chance(r, 50);
+        f->rule.stop_losers = f->rule.kind == BH_SELECT_FIRST_PASS && sim_chance(r, 50);
+        f->rule.min_success = 1 + sim_below(r, sim_chance(r, 25) ? (unsigned)f->attempts : 1);
+    }
+}
+
 /* As for --only: one agent and all that it waits for, however far. */
 static void draw_only(struct sim_rng *r, struct bh_spec *spec)
 {
@@ -128,6 +148,7 @@ struct bh_spec *sim_spec(struct sim_rng *r)
     size_t *order BH_CLEANUP_FREE = shuffled(r, spec->n_nodes);
     draw_edges(r, spec, order);
     draw_boxes(r, spec);
+    draw_forks(r, spec);
     if (sim_chance(r, 10))
         draw_only(r, spec);
     spec->max_parallel = sim_chance(r, 50) ? 1 + sim_below(r, 4) : 0;

@@ -73,6 +73,8 @@ static void outcome(struct sim_world *w, struct bh_event *ev)
                                              BH_REASON_HOST, BH_REASON_COLLISION, BH_REASON_NONE};
     ev->kind = BH_EV_ENDED;
     ev->state = BH_ATTEMPT_SUCCEEDED;
+    ev->has_score = sim_chance(&w->rng, 80);
+    ev->score = sim_below(&w->rng, 5);
     if (sim_chance(&w->rng, w->temper.lost)) {
         ev->state = sim_chance(&w->rng, 50) ? BH_ATTEMPT_LOST : BH_ATTEMPT_CANCELLED;
     } else if (sim_chance(&w->rng, w->temper.fail)) {
@@ -127,6 +129,14 @@ void sim_carry_out(struct sim_world *w, const struct bh_effect *f, int64_t now)
         if (w->up[f->worker])
             carry_out_freeze(w, f, now);
         return;
+    case BH_EFFECT_PUBLISH: /* done by the engine process itself, at once or never */
+        send_event(w, now,
+                   &(struct bh_event){.kind = BH_EV_PUBLISHED,
+                                      .instance = f->instance,
+                                      .epoch = f->epoch,
+                                      .reason = sim_chance(&w->rng, w->temper.fail / 4) ? BH_REASON_COLLISION
+                                                                                        : BH_REASON_NONE});
+        return;
     case BH_EFFECT_DEADLINE:
         sim_send(w, f->at.us, (struct sim_msg){.kind = SIM_TIMER, .timer = ++w->timer});
         return;
@@ -149,7 +159,8 @@ void sim_workers_come(struct sim_world *w, int64_t now)
     w->timer++;
     for (size_t i = 0; i < n_old; i++) {
         enum bh_event_kind k = old[i].ev.kind;
-        bool from_worker = old[i].kind == SIM_EVENT && k != BH_EV_WORKER_UP && k != BH_EV_WORKER_LOST;
+        bool from_worker =
+            old[i].kind == SIM_EVENT && k != BH_EV_WORKER_UP && k != BH_EV_WORKER_LOST && k != BH_EV_PUBLISHED;
         if (from_worker)
             push(w, &old[i]);
     }

@@ -127,12 +127,42 @@ static void a_chain_is_skipped_at_once(void **state)
     fx_free(&f);
 }
 
+/* One agent of 10,000 attempts: leased one by one as slots come free, chosen once when the last has ended. */
+static void many_attempts(void **state)
+{
+    (void)state;
+    struct bh_spec *spec = fx_spec(1);
+    struct bh_spec_forks *forks = spec->nodes[0].forks = bh_alloc(sizeof(*forks));
+    *forks = (struct bh_spec_forks){
+        .attempts = MANY, .prepare = true, .numbered = true, .rule = {.kind = BH_SELECT_BEST, .min_success = 1}};
+    struct fx f = fx_new(spec);
+    fx_start(&f, 16);
+    T_TRUE(fx_end(&f, 0, BH_ATTEMPT_SUCCEEDED, BH_REASON_NONE)); /* prepared */
+    T_INT(f.out.len, 16);
+    for (size_t i = 1; i <= MANY; i++) {
+        const struct bh_attempt *a = bh_engine_attempt(f.e, i);
+        struct bh_event ev = {.kind = BH_EV_ENDED,
+                              .instance = a->instance,
+                              .epoch = a->epoch,
+                              .state = BH_ATTEMPT_SUCCEEDED,
+                              .has_score = true,
+                              .score = i == 4711 ? 1 : 0};
+        T_INT(a->attempt, i);
+        T_TRUE(fx_send(&f, ev));
+        T_TRUE(bh_engine_changes(f.e).n_attempts <= 2);
+    }
+    T_INT(f.out.len, 1);
+    T_INT(f.out.items[0].kind, BH_EFFECT_PUBLISH);
+    T_INT(f.out.items[0].attempt, 4711);
+    fx_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_that_need_nobody),      cmocka_unit_test(a_long_chain),
         cmocka_unit_test(a_stage_behind_a_stage),     cmocka_unit_test(many_in_one_box),
-        cmocka_unit_test(a_chain_is_skipped_at_once),
+        cmocka_unit_test(a_chain_is_skipped_at_once), cmocka_unit_test(many_attempts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

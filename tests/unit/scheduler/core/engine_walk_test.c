@@ -46,7 +46,7 @@ static void every_status_meets_every_event(void **state)
         [BH_EV_WORKER_LOST] = {-1, R, S, F, C},       [BH_EV_STATE] = {-1, R, -1, -1, -1},
         [BH_EV_ENDED] = {-1, R, -1, -1, -1},          [BH_EV_FROZEN] = {-1, -1, -1, -1, -1},
         [BH_EV_FREEZE_FAILED] = {-1, -1, -1, -1, -1}, [BH_EV_CANCEL] = {C, R, -1, -1, -1},
-        [BH_EV_DEADLINE] = {-1, R, -1, -1, -1},
+        [BH_EV_DEADLINE] = {-1, R, -1, -1, -1},       [BH_EV_PUBLISHED] = {-1, -1, -1, -1, -1},
     };
     (void)state;
     for (size_t k = 0; k < BH_ARRAY_LEN(after); k++) {

@@ -14,6 +14,8 @@ static struct bh_event example(enum bh_event_kind kind)
         .state = kind == BH_EV_STATE ? BH_ATTEMPT_SETUP : BH_ATTEMPT_FAILED,
         .reason = BH_REASON_TIMEOUT,
         .phase = BH_PHASE_RUN,
+        .has_score = true,
+        .score = -0.1,
         .box = 5,
     };
     snprintf(event.layer, sizeof(event.layer), "crew-1");
@@ -36,7 +38,12 @@ static void every_kind_comes_back(void **state)
         if (bh_val_get(v, "instance")) {
             T_STR(out.instance.s, in.instance.s);
             T_INT(out.epoch, in.epoch);
+        }
+        if (bh_val_get(v, "state"))
             T_INT(out.state, in.state);
+        T_INT(out.has_score, in.kind == BH_EV_ENDED);
+        if (out.has_score) {
+            assert_true(out.score == in.score);
         }
         if (bh_val_get(v, "reason")) {
             T_INT(out.reason, in.reason);
