@@ -159,6 +159,36 @@ static int remove_inside(int fd)
     return rc;
 }
 
+/*
+ * What an overlay leaves in its work directory is always the same: WORK/work/incompat/volatile. Taken away by name it
+ * costs a fifth of a walk; whatever else there may be is found by the walk that follows.
+ */
+static void remove_overlays_mark(int dir)
+{
+    BH_CLEANUP_FD int work = bh_open_beneath(dir, "work", O_PATH | O_DIRECTORY, 0);
+    BH_CLEANUP_FD int mark = work >= 0 ? bh_open_beneath(work, "incompat", O_PATH | O_DIRECTORY, 0) : -1;
+    if (mark < 0)
+        return;
+    if (unlinkat(mark, "volatile", AT_REMOVEDIR) == 0 && unlinkat(work, "incompat", AT_REMOVEDIR) == 0)
+        (void)unlinkat(dir, "work", AT_REMOVEDIR);
+}
+
+/* For most of them the answer is yes, without the buffers of a directory stream. */
+static bool is_empty(int dir)
+{
+    _Alignas(struct dirent64) char entries[1024];
+    ssize_t n;
+    while ((n = getdents64(dir, entries, sizeof(entries))) > 0) {
+        for (ssize_t at = 0; at < n;) {
+            const struct dirent64 *e = (const struct dirent64 *)(const void *)(entries + at);
+            if (!bh_streq(e->d_name, ".") && !bh_streq(e->d_name, ".."))
+                return false;
+            at += e->d_reclen;
+        }
+    }
+    return n == 0;
+}
+
 /* Only a directory that is as small as it was made: those of ext4 never shrink. */
 static int empty_dir(int box, const char *name, const struct bh_box_owner *owner)
 {
@@ -170,7 +200,11 @@ static int empty_dir(int box, const char *name, const struct bh_box_owner *owner
         errno = EEXIST;
         return -1;
     }
-    return remove_inside(dir) < 0 || fchmod(dir, 0755) < 0 ? -1 : clear_attributes(dir);
+    if (bh_starts_with(name, "work/"))
+        remove_overlays_mark(dir);
+    if (!is_empty(dir) && remove_inside(dir) < 0)
+        return -1;
+    return fchmod(dir, 0755) < 0 ? -1 : clear_attributes(dir);
 }
 
 static int empty_pid(int box)
