@@ -44,7 +44,7 @@ static const struct bh_shape file_shape = SHAPE("file", bh_lease_file, file_fiel
 static const struct bh_field input_fields[] = {
     FIELD(bh_lease_file, path, .kind = BH_FIELD_TEXT, .max = BH_PATH_TEXT_MAX, .problem = bh_rule_path),
     FIELD(bh_lease_file, object, .kind = BH_FIELD_STRUCT, .sub = &bh_object_shape),
-    FIELD(bh_lease_file, name, .kind = BH_FIELD_TEXT, .max = BH_ARTIFACT_MAX, .problem = bh_artifact_name_problem),
+    FIELD(bh_lease_file, name, .kind = BH_FIELD_TEXT, .max = BH_ARTIFACT_MAX, .problem = bh_published_name_problem),
     FIELD(bh_lease_file, provenance, .kind = BH_FIELD_TEXT, .min = 1, .max = TEXT_MAX),
 };
 static const struct bh_shape input_shape = SHAPE("input", bh_lease_file, input_fields);

@@ -97,11 +97,19 @@ static int collision(const struct bh_artifact *item, const struct bh_artifact *o
     return rc;
 }
 
+/* An earlier try of the same attempt. */
+static bool takes_place_of(const struct bh_artifact *item, const struct bh_artifact *other)
+{
+    return strchr(item->name, '@') && strcmp(item->agent, other->agent) == 0 && item->attempt == other->attempt;
+}
+
 /* Against what is on the bus. */
 static int check_item(const struct bh_registry *r, const struct bh_artifact *item, struct bh_err **err)
 {
     const char *name = NULL, *owner = NULL;
     const struct bh_artifact *other = bh_map_get(r->by_name, item->name);
+    if (other && takes_place_of(item, other))
+        return 0;
     if (!other && bh_name_table_check(r->names, item->name, item->agent, &name, &owner) != BH_CLASH_NONE) {
         other = bh_map_get(r->by_name, name);
         BH_ASSERT(other != NULL);
@@ -142,7 +150,7 @@ static size_t count_repeated(const struct bh_registry *r, const struct bh_artifa
 static int check_once(const struct bh_registry *r, const struct bh_artifact *items, size_t n, struct bh_err **err)
 {
     for (size_t i = 0; i < n; i++) {
-        if (*items[i].instance && bh_map_has(r->instances, items[i].instance))
+        if (*items[i].instance && !items[i].selected && bh_map_has(r->instances, items[i].instance))
             return bh_err_set(err, BH_E_PROTOCOL, 0,
                               "instance '%s' of agent '%s' has published already, and now comes with other outputs",
                               items[i].instance, items[i].agent);
@@ -158,7 +166,7 @@ static int check(const struct bh_registry *r, const struct bh_artifact *items, s
     if (*ret_repeat)
         return 0;
     for (size_t i = 0; i < n; i++) {
-        const char *problem = bh_artifact_name_problem(items[i].name);
+        const char *problem = bh_published_name_problem(items[i].name);
         if (problem)
             return bh_err_set(err, BH_E_BAD_NAME, 0, "the artifact name '%s' %s", items[i].name, problem);
     }

@@ -16,6 +16,7 @@ struct bh_artifact {
     int attempt;          /* 0 for a source */
     const char *instance; /* "" for a source */
     bool tainted, private_;
+    bool selected; /* the plain name of what its instance has published as name@N */
     struct bh_wall published;
     const char *provenance; /* JSON text */
 };
@@ -26,8 +27,8 @@ void bh_registry_free(struct bh_registry *r);
 
 /*
  * All of `items` or none: -BH_E_COLLISION names both agents, their attempts and digests (also when the bytes are
- * equal). The same instance may publish the same items again (a repeated message): 0 and nothing changes. Copies the
- * items.
+ * equal). The same instance may publish the same items again (a repeated message): 0 and nothing changes. A later try
+ * of an attempt takes the place of an earlier one under name@N. Copies the items.
  */
 int bh_registry_publish(struct bh_registry *r, const struct bh_artifact *items, size_t n,
                         struct bh_err **err) BH_MUST_CHECK;
@@ -37,4 +38,6 @@ int bh_registry_check(const struct bh_registry *r, const struct bh_artifact *ite
 
 const struct bh_artifact *bh_registry_get(const struct bh_registry *r, const char *name); /* borrowed or NULL */
 size_t bh_registry_len(const struct bh_registry *r);
-const struct bh_artifact *bh_registry_at(const struct bh_registry *r, size_t i); /* in order of publication */
+/* In order of publication. One that a later try has taken the place of is still there; bh_registry_get gives the
+ * newest. */
+const struct bh_artifact *bh_registry_at(const struct bh_registry *r, size_t i);

@@ -13,6 +13,7 @@
 
 enum {
     MAX_SEGMENT = 128,
+    MAX_NUMBER = 9,  /* digits */
     MAX_NAME = 1024, /* leaves room for /workspace/in/ below PATH_MAX */
 };
 
@@ -77,6 +78,19 @@ static const char *problem(const char *name, bool stars)
 const char *bh_artifact_name_problem(const char *name)
 {
     return problem(name, false);
+}
+
+const char *bh_published_name_problem(const char *name)
+{
+    const char *at = strrchr(name, '@');
+    if (!at)
+        return problem(name, false);
+    const char *number = at + 1 + (at[1] == 'r');
+    size_t digits = strspn(number, "0123456789");
+    if (digits == 0 || digits > MAX_NUMBER || *number == '0' || number[digits] != '\0')
+        return "does not end in the number of an attempt or round";
+    BH_CLEANUP_FREE char *plain = bh_strndup(name, (size_t)(at - name));
+    return problem(plain, false);
 }
 
 const char *bh_artifact_glob_problem(const char *glob)

@@ -12,6 +12,9 @@
 
 /* NULL where it is good, else why not ("is empty", "has '..' as a segment", …): static text. */
 const char *bh_artifact_name_problem(const char *name);
+/* The same for a name as it stands on the bus: it may end in the number of an attempt or of a round, name@2, name@r2.
+ */
+const char *bh_published_name_problem(const char *name);
 /* The same for a glob pattern of names (segments may hold * ? **). */
 const char *bh_artifact_glob_problem(const char *glob);
 

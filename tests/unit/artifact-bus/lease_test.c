@@ -438,7 +438,7 @@ static const struct edit lease_edits[] = {
     {"\"params_json\":\"{}\"", "\"params_json\":\"\"", "'params_json' of the lease is too short"},
     {"\"a/b\"", "\"a//b\"", "'files[0].path' of the lease is no path"},
     {"\"path\":\"pages.jsonl\"", "\"path\":\"..\"", "'inputs[0].path' of the lease is no path"},
-    {"\"name\":\"pages.jsonl\"", "\"name\":\"pages@2\"", "'inputs[0].name' of the lease holds '@'"},
+    {"\"name\":\"pages.jsonl\"", "\"name\":\"pages@x\"", "'inputs[0].name' of the lease does not end in the number"},
     {"sha256:ba7816bf", "sha256:BA7816BF", "'box.files[0].object.digest' of the lease is no sha256 digest"},
     {"\"size\":3", "\"size\":-1", "'box.files[0].object.size' of the lease is out of range"},
     {"\"glob\":null", "\"glob\":\"*\"", "'outputs[0]' of the lease has not exactly one of name and glob"},

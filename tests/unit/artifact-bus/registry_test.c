@@ -73,6 +73,29 @@ static void test_what_was_lent_stays(void **state)
     T_STR(lent->name, "first");
 }
 
+/* name@N of each attempt, then the plain name of the one that was chosen; a later try takes the place of an earlier. */
+static void test_attempts(void **state)
+{
+    struct bh_registry *r = *state;
+    struct bh_artifact first = make("fix.diff@1", "a", 1, "i1", "x"), second = make("fix.diff@2", "a", 2, "i2", "y");
+    struct bh_artifact chosen = make("fix.diff", "a", 2, "i2", "y"), again = make("fix.diff@1", "a", 1, "i3", "z");
+    T_OK(bh_registry_publish(r, &first, 1, &err));
+    T_OK(bh_registry_publish(r, &second, 1, &err));
+    T_ERR(bh_registry_publish(r, &chosen, 1, &err), BH_E_PROTOCOL, "has published already");
+    chosen.selected = true;
+    T_OK(bh_registry_publish(r, &chosen, 1, &err));
+    T_OK(bh_registry_publish(r, &chosen, 1, &err)); /* said twice */
+    T_INT(bh_registry_len(r), 3);
+    T_OK(bh_registry_publish(r, &again, 1, &err));
+    T_STR(bh_registry_get(r, "fix.diff@1")->instance, "i3");
+    T_STR(bh_registry_at(r, 0)->instance, "i1"); /* what was lent stays */
+    T_INT(bh_registry_len(r), 4);
+    struct bh_artifact thief = make("fix.diff@1", "b", 1, "i4", "x"), other = make("fix.diff", "b", 1, "i5", "y");
+    other.selected = true;
+    T_ERR(bh_registry_publish(r, &thief, 1, &err), BH_E_COLLISION, "is the same name as");
+    T_ERR(bh_registry_publish(r, &other, 1, &err), BH_E_COLLISION, "'fix.diff' of agent 'a' (attempt 2)");
+}
+
 /* What stands on the bus, what comes, and what is said. All kinds, in both directions. */
 static const struct {
     const char *there, *comes, *relation;
@@ -196,7 +219,7 @@ static void test_sources(void **state)
 static void test_bad_names(void **state)
 {
     struct bh_registry *r = *state;
-    static const char *const bad[] = {"", "/a", "a/", "a//b", "../a", "a@2", ".hidden", "a b"};
+    static const char *const bad[] = {"", "/a", "a/", "a//b", "../a", "a@x", ".hidden", "a b"};
     for (size_t i = 0; i < BH_ARRAY_LEN(bad); i++) {
         struct bh_artifact item = make(bad[i], "x", 1, "i1", "1");
         T_ERR(bh_registry_publish(r, &item, 1, &err), BH_E_BAD_NAME, "the artifact name '");
@@ -223,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_publish_and_find),
         T(test_what_was_lent_stays),
+        T(test_attempts),
         T(test_collisions_name_both),
         T(test_no_collision),
         T(test_all_or_none),

@@ -79,6 +79,33 @@ static void test_lengths(void **state)
     bh_buf_fini(&name);
 }
 
+static void test_published_names(void **state)
+{
+    static const struct {
+        const char *name, *problem;
+    } rows[] = {
+        {"a", NULL},
+        {"a/b.c@1", NULL},
+        {"a@10000", NULL},
+        {"a@r2", NULL},
+        {"a@", "does not end in the number"},
+        {"a@0", "does not end in the number"},
+        {"a@01", "does not end in the number"},
+        {"a@x", "does not end in the number"},
+        {"a@1/b", "does not end in the number"},
+        {"a@1234567890", "does not end in the number"},
+        {"a@1@2", "holds '@'"},
+        {"@1", "is empty"},
+        {"../a@1", "has '..' as a segment"},
+    };
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
+        const char *problem = bh_published_name_problem(rows[i].name);
+        if (!rows[i].problem ? problem != NULL : !problem || !strstr(problem, rows[i].problem))
+            fail_msg("'%s': %s", rows[i].name, problem ? problem : "good");
+    }
+}
+
 static void test_globs(void **state)
 {
     (void)state;
@@ -190,9 +217,9 @@ static void test_clash_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_names), cmocka_unit_test(test_bad_names),   cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_globs),      cmocka_unit_test(test_table_pairs), cmocka_unit_test(test_table_same_owner),
-        cmocka_unit_test(test_table_many), cmocka_unit_test(test_clash_texts),
+        cmocka_unit_test(test_good_names),       cmocka_unit_test(test_bad_names),  cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_published_names),  cmocka_unit_test(test_globs),      cmocka_unit_test(test_table_pairs),
+        cmocka_unit_test(test_table_same_owner), cmocka_unit_test(test_table_many), cmocka_unit_test(test_clash_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
