@@ -45,15 +45,32 @@ static const char *const *end_list(struct env_list *env, bool root)
     return env->items;
 }
 
-const char *const *bh_exec_env(struct bh_arena *arena, const struct bh_lease *lease, bool root)
+static bool is_of_attempt(const char *name)
+{
+    return bh_streq(name, "PATH") || bh_streq(name, "BULKHEAD_PROMPT_FILE");
+}
+
+static const char *const *make_env(struct bh_arena *arena, const struct bh_lease *lease, bool root, bool checks)
 {
     struct env_list env = {.arena = arena};
     for (size_t i = 0; i < lease->n_env; i++) {
         const struct bh_lease_env *e = &lease->env[i];
+        if (checks && is_of_attempt(e->name))
+            continue;
         bool home = root && bh_streq(e->name, "HOME") && bh_streq(e->value, AGENT_HOME);
         push(&env, e->name, home ? ROOT_HOME : e->value);
     }
     return end_list(&env, root);
+}
+
+const char *const *bh_exec_env(struct bh_arena *arena, const struct bh_lease *lease, bool root)
+{
+    return make_env(arena, lease, root, false);
+}
+
+const char *const *bh_exec_env_of_check(struct bh_arena *arena, const struct bh_lease *lease, bool root)
+{
+    return make_env(arena, lease, root, true);
 }
 
 const char *const *bh_exec_env_of_box(struct bh_arena *arena, const struct bh_lease *lease)

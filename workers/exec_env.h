@@ -10,6 +10,8 @@
  * agent's home in HOME becomes /root.
  */
 const char *const *bh_exec_env(struct bh_arena *arena, const struct bh_lease *lease, bool root);
+/* For a check: PATH is the one that everybody gets, whatever the document says, and there is no prompt. */
+const char *const *bh_exec_env_of_check(struct bh_arena *arena, const struct bh_lease *lease, bool root);
 /* Of the setup of a shared box: nothing that is one agent's own, only the run, its parameters and the four above. */
 const char *const *bh_exec_env_of_box(struct bh_arena *arena, const struct bh_lease *lease);
 /* The NULL-terminated copy of n texts. */

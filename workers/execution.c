@@ -2,13 +2,16 @@
 /*
  * One lease's life.
  *
- *   BOOTING --on_box--> [TURN --on_turn-->] [SETUP --on_setup_done-->] [LOOKING --on_leftovers-->]
- *   RUNNING --on_run_done--> [CLOSING --on_closed--> COLLECTING --on_collected-->] ENDED --conclude--> (result)
+ *   [FINDING --on_start_known-->] BOOTING --on_box--> [TURN --on_turn-->] [SETUP --on_setup_done-->]
+ *   [LOOKING --on_leftovers-->] RUNNING --on_run_done--> [CLOSING --on_closed-->] [COLLECTING --on_collected-->]
+ *   [bh_x_judge: SCORING or LEAVING, JUDGING] ENDED --conclude--> (result)
+ *
+ * and of one that makes a snapshot: FINDING, BOOTING, SETUP, LEAVING, FREEZING, ENDED.
  *
  * TURN is the wait for the setups of others in a shared box, SETUP where there is one, LOOKING where an earlier try may
- * have left matches of a glob, CLOSING and COLLECTING where something is declared. From every state there is end_with()
- * to ENDED: a failure, a cancel, a lost box. In ENDED nothing of it runs any more and no callback of its box finds it;
- * the result is given from the loop, so that whoever takes it may free the execution.
+ * have left matches of a glob, CLOSING and COLLECTING where something is declared or judged. From every state there is
+ * bh_x_end() to ENDED: a failure, a cancel, a lost box. In ENDED nothing of it runs any more and no callback of its box
+ * finds it; the result is given from the loop, so that whoever takes it may free the execution.
  *
  * A box of its own is let go with its folder kept as the lease says; a shared box is left.
  */
@@ -20,58 +23,25 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "workers/box_call.h"
-#include "workers/collect.h"
-#include "workers/command.h"
-#include "workers/deliver.h"
-#include "workers/exec_env.h"
-#include "workers/lease_limits.h"
-#include "workers/leftovers.h"
-#include "workers/verdict.h"
 #include "workers/witness.h"
+#include "workers/box/folder.h"
+#include "workers/command.h"
+#include "workers/exec_env.h"
+#include "workers/execution_priv.h"
+#include "workers/lease_limits.h"
 
 #define MAGIC 0x65786563u
 
-enum state { BOOTING, TURN, SETUP, LOOKING, RUNNING, CLOSING, COLLECTING, ENDED };
-
-struct bh_execution {
-    unsigned magic;
-    enum state state;
-    const struct bh_execution_host *host;
-    struct bh_run_files *run;
-    struct bh_lease lease;
-    struct bh_arena *arena; /* what exec specs point to */
-    struct bh_capture *capture;
-    struct bh_box_handle *own; /* a box of its own, or */
-    struct bh_shared_use *use; /* its stay in a shared one */
-    struct bh_box *box;        /* of either, once it is there */
-    struct bh_delivery delivery;
-    int stdin_fd;
-    struct bh_command *command;
-    struct bh_leftovers *leftovers;
-    struct bh_box_call *closing;
-    struct bh_collect *collect;
-    struct bh_witness *witness; /* in a shared box, once it is there */
-    struct bh_verdict verdict;
-    struct bh_result result;
-    struct bh_mono in_box_since; /* ns 0: not yet */
-    struct bh_limits limits;     /* in force for it: its own, else its box's */
-    struct bh_limits of_box;     /* in force for its box */
-    struct bh_enforced held;     /* by what, once it is in the box */
-    size_t args_bytes;           /* of the command that was started last */
-    struct event *later;
-};
-
-static struct bh_execution *check(void *arg)
+struct bh_execution *bh_x_check(void *arg)
 {
     struct bh_execution *e = arg;
     BH_ASSERT(e->magic == MAGIC);
     return e;
 }
 
-static void enter(struct bh_execution *e, enum state state, const char *told)
+void bh_x_enter(struct bh_execution *e, enum bh_execution_state state, const char *told)
 {
-    BH_ASSERT(state > e->state || (state == BOOTING && e->state == BOOTING));
+    BH_ASSERT(state > e->state || (state == BH_X_FINDING && e->state == BH_X_FINDING));
     e->state = state;
     if (told)
         e->host->state(e->host->arg, &e->lease, told);
@@ -80,36 +50,76 @@ static void enter(struct bh_execution *e, enum state state, const char *told)
 /* --- the end --- */
 
 /* Takes the verdict. */
-static void end_with(struct bh_execution *e, struct bh_verdict *verdict)
+void bh_x_end(struct bh_execution *e, struct bh_verdict *verdict)
 {
     e->verdict = *verdict;
     *verdict = (struct bh_verdict){0};
-    if (e->state == CLOSING || e->state == COLLECTING)
+    if (e->state == BH_X_CLOSING || e->state == BH_X_COLLECTING)
         e->verdict.exit_code = 0; /* of run */
-    e->state = ENDED;
+    e->state = BH_X_ENDED;
     bh_command_free(BH_TAKE(e->command));
     bh_leftovers_free(BH_TAKE(e->leftovers));
     bh_box_call_forget(BH_TAKE(e->closing));
+    bh_snapshot_job_forget(BH_TAKE(e->job));
+    bh_x_drop_check(e);
+    bh_x_conclude_soon(e);
+}
+
+void bh_x_conclude_soon(struct bh_execution *e)
+{
     event_active(e->later, EV_TIMEOUT, 0);
 }
 
-static void end_for_host(struct bh_execution *e, const char *while_what, int code, const struct bh_err *err)
+void bh_x_end_for_host(struct bh_execution *e, const char *while_what, int code, const struct bh_err *err)
 {
     struct bh_verdict verdict;
     bh_verdict_host(&verdict, while_what, code, err);
-    end_with(e, &verdict);
+    bh_x_end(e, &verdict);
 }
 
 static bool is_kept(const struct bh_execution *e)
 {
-    if (e->state != ENDED || !e->own || !e->box || bh_box_handle_lost(e->own))
+    bool there = e->left || (e->own && e->box && !bh_box_handle_lost(e->own));
+    if (e->state != BH_X_ENDED || !there || e->lease.kind != BH_LEASE_RUN)
         return false;
     return e->lease.keep == BH_LEASE_KEEP_ALWAYS ||
            (e->lease.keep == BH_LEASE_KEEP_ON_FAILURE && e->verdict.outcome == BH_OUTCOME_FAILED);
 }
 
+struct removal {
+    char *run_dir, *key;
+};
+
+static void remove_folder(void *data)
+{
+    const struct removal *r = data;
+    (void)!bh_box_folder_remove(r->run_dir, r->key, false, NULL);
+}
+
+static void free_removal(void *data)
+{
+    struct removal *r = data;
+    bh_free(r->run_dir);
+    bh_free(r->key);
+    bh_free(r);
+}
+
+/* Of a box that ended before its lease did, and is not to be kept. */
+static void remove_left(struct bh_execution *e)
+{
+    static const struct bh_job_ops ops = {remove_folder, NULL, free_removal};
+    struct removal *r = bh_alloc(sizeof(*r));
+    *r = (struct removal){bh_strdup(e->run->dir), bh_strdup(e->lease.box.key)};
+    bh_job_forget(bh_helper_submit(e->host->helper, &ops, NULL, r));
+    e->left = false;
+}
+
 static void leave_box(struct bh_execution *e)
 {
+    if (e->leaving)
+        BH_TAKE(e->leaving)->execution = NULL;
+    if (e->left && !is_kept(e))
+        remove_left(e);
     if (e->own)
         (void)bh_box_handle_drop(BH_TAKE(e->own), is_kept(e), NULL, NULL);
     if (!e->use)
@@ -120,10 +130,24 @@ static void leave_box(struct bh_execution *e)
     bh_shared_leave(BH_TAKE(e->use));
 }
 
+static char *note_of(const struct bh_execution *e)
+{
+    BH_CLEANUP_FREE char *log = bh_capture_problem(e->capture);
+    if (log && e->note)
+        return bh_asprintf("%s; %s", e->note, log);
+    return log ? BH_TAKE(log) : bh_strdup(e->note);
+}
+
+static bool gives_outputs(const struct bh_execution *e)
+{
+    enum bh_outcome outcome = e->verdict.outcome;
+    return outcome == BH_OUTCOME_SUCCEEDED || outcome == BH_OUTCOME_FAILED;
+}
+
 static void fill_result(struct bh_execution *e)
 {
     struct bh_result *r = &e->result;
-    BH_CLEANUP_FREE char *note = bh_capture_problem(e->capture);
+    BH_CLEANUP_FREE char *note = note_of(e);
     r->instance = e->lease.instance;
     r->epoch = e->lease.epoch;
     bh_verdict_to_result(&e->verdict, note, r);
@@ -131,8 +155,14 @@ static void fill_result(struct bh_execution *e)
     r->output_dropped = (int64_t)bh_capture_dropped(e->capture);
     if (e->verdict.outcome != BH_OUTCOME_SUCCEEDED)
         r->evidence = bh_witness_take(e->witness);
-    if (e->verdict.outcome == BH_OUTCOME_SUCCEEDED && e->collect)
-        bh_collect_take(e->collect, &r->outputs, &r->n_outputs);
+    if (gives_outputs(e)) {
+        r->outputs = BH_TAKE(e->outputs);
+        r->n_outputs = e->n_outputs;
+    }
+    r->passed = e->lease.kind == BH_LEASE_RUN && e->verdict.outcome == BH_OUTCOME_SUCCEEDED;
+    r->has_score = r->passed && e->score.known;
+    r->score = r->has_score ? e->score.value : 0;
+    bh_x_fill_start(e, r);
     if (is_kept(e))
         r->kept_box = bh_asprintf("runs/%s/boxes/%s", e->lease.run.s, e->lease.box.key);
     if (e->in_box_since.ns != 0)
@@ -144,12 +174,15 @@ static void fill_result(struct bh_execution *e)
 /* The log is whole and the box left before anybody hears of the end. */
 static void conclude(evutil_socket_t fd, short what, void *arg)
 {
-    struct bh_execution *e = check(arg);
+    struct bh_execution *e = bh_x_check(arg);
     (void)fd;
     (void)what;
+    if (!bh_x_start_is_known(e))
+        return; /* called again when it is */
     fill_result(e);
     bh_collect_free(BH_TAKE(e->collect));
     leave_box(e);
+    bh_x_drop_start(e);
     bh_capture_unref(BH_TAKE(e->capture));
     struct bh_result result = e->result;
     e->result = (struct bh_result){0};
@@ -160,7 +193,7 @@ static void conclude(evutil_socket_t fd, short what, void *arg)
 
 static void *open_output(void *ctx, const char *root, const char *path, bh_box_opened_fn fn, void *arg)
 {
-    struct bh_execution *e = check(ctx);
+    struct bh_execution *e = bh_x_check(ctx);
     return bh_box_call_open(e->box, root, path, fn, arg);
 }
 
@@ -169,27 +202,41 @@ static void forget_opening(void *opening)
     bh_box_call_forget(opening);
 }
 
+/* A bad end of the collecting is the verdict; a good one is, where nothing is judged. */
 static void on_collected(void *arg, struct bh_verdict *verdict)
 {
-    struct bh_execution *e = check(arg);
-    end_with(e, verdict);
+    struct bh_execution *e = bh_x_check(arg);
+    bool good = verdict->outcome == BH_OUTCOME_SUCCEEDED;
+    if (good)
+        bh_collect_take(e->collect, &e->outputs, &e->n_outputs);
+    if (!good || !bh_x_is_judged(e)) {
+        bh_x_end(e, verdict);
+        return;
+    }
+    bh_verdict_fini(verdict);
+    bh_collect_free(BH_TAKE(e->collect));
+    bh_x_judge(e);
 }
 
 static void on_closed(void *arg, int code, const struct bh_err *err)
 {
-    struct bh_execution *e = check(arg);
+    struct bh_execution *e = bh_x_check(arg);
     struct bh_verdict verdict;
     e->closing = NULL;
     if (code != 0 && bh_errno_is_loss(bh_err_errno(err))) {
         bh_verdict_lost(&verdict, "collecting");
-        end_with(e, &verdict);
+        bh_x_end(e, &verdict);
         return;
     }
     if (code != 0) {
-        end_for_host(e, "closing the box for its outputs", code, err);
+        bh_x_end_for_host(e, "closing the box for its outputs", code, err);
         return;
     }
-    enter(e, COLLECTING, NULL);
+    bh_x_enter(e, BH_X_COLLECTING, NULL);
+    if (e->lease.n_outputs == 0) {
+        bh_x_judge(e);
+        return;
+    }
     const struct bh_collect_spec spec = {
         .helper = e->host->helper,
         .run = e->run,
@@ -233,7 +280,7 @@ static struct bh_command_name name_of(const struct bh_execution *e, enum bh_phas
     };
 }
 
-static bool is_root(const struct bh_execution *e)
+bool bh_x_is_root(const struct bh_execution *e)
 {
     return bh_streq(e->lease.user, "root");
 }
@@ -247,8 +294,8 @@ static size_t bytes_of(const char *const *texts)
     return bytes;
 }
 
-static int start_command(struct bh_execution *e, const struct bh_exec_spec *exec, int64_t timeout_ns,
-                         bh_command_done_fn fn, struct bh_err **err)
+int bh_x_command(struct bh_execution *e, const struct bh_exec_spec *exec, int64_t timeout_ns, bh_command_done_fn fn,
+                 struct bh_err **err)
 {
     struct bh_command_spec spec = {
         .loop = e->host->loop,
@@ -266,22 +313,29 @@ static int start_command(struct bh_execution *e, const struct bh_exec_spec *exec
     return bh_command_start(&spec, fn, e, &e->command, err);
 }
 
+bool bh_x_command_verdict(struct bh_execution *e, enum bh_phase phase, char *const *argv, int64_t timeout_ns,
+                          const struct bh_command_end *end, struct bh_verdict *ret)
+{
+    const struct bh_command_name name = name_of(e, phase, argv, timeout_ns);
+    account(e, &end->result);
+    if (e->witness && phase == BH_PHASE_RUN)
+        bh_witness_end(e->witness, &end->result);
+    bool good = bh_verdict_of_command(ret, &name, end);
+    bh_command_free(BH_TAKE(e->command));
+    return good;
+}
+
 static void on_run_done(void *arg, const struct bh_command_end *end)
 {
-    struct bh_execution *e = check(arg);
+    struct bh_execution *e = bh_x_check(arg);
     struct bh_verdict verdict;
-    const struct bh_command_name name = name_of(e, BH_PHASE_RUN, e->lease.run_argv, e->lease.run_ns);
-    account(e, &end->result);
-    if (e->witness)
-        bh_witness_end(e->witness, &end->result);
-    bool good = bh_verdict_of_command(&verdict, &name, end);
-    bh_command_free(BH_TAKE(e->command));
-    if (!good || e->lease.n_outputs == 0) {
-        end_with(e, &verdict);
+    bool good = bh_x_command_verdict(e, BH_PHASE_RUN, e->lease.run_argv, e->lease.run_ns, end, &verdict);
+    if (!good || (e->lease.n_outputs == 0 && !bh_x_is_judged(e))) {
+        bh_x_end(e, &verdict);
         return;
     }
     bh_verdict_fini(&verdict);
-    enter(e, CLOSING, "collecting");
+    bh_x_enter(e, BH_X_CLOSING, e->lease.check.n_argv > 0 ? "checking" : "collecting");
     e->closing = bh_box_call_barrier(e->box, on_closed, e);
 }
 
@@ -293,15 +347,15 @@ static int open_stdin(struct bh_execution *e, struct bh_err **err)
 /* `empty`: NULL where nothing can have been left. */
 static void start_run(struct bh_execution *e, const char *const *empty)
 {
-    bool copied = e->lease.n_setup > 0; /* the files came with the setup */
+    bool copied = e->lease.n_setup > 0 || e->lease.box.n_snapshots > 0; /* the files came with the setup */
     BH_CLEANUP_ERR struct bh_err *err = NULL;
-    enter(e, RUNNING, "running");
+    bh_x_enter(e, BH_X_RUNNING, "running");
     int rc = open_stdin(e, &err);
     const struct bh_exec_spec exec = {
         .argv = bh_exec_texts(e->arena, e->lease.run_argv, e->lease.n_run),
-        .env = bh_exec_env(e->arena, &e->lease, is_root(e)),
+        .env = bh_exec_env(e->arena, &e->lease, bh_x_is_root(e)),
         .cwd = e->lease.workdir,
-        .root = is_root(e),
+        .root = bh_x_is_root(e),
         .stdin_fd = e->stdin_fd >= 0 ? e->stdin_fd : e->host->null_fd,
         .copies = copied ? NULL : e->delivery.copies,
         .n_copies = copied ? 0 : e->delivery.n_copies,
@@ -312,14 +366,14 @@ static void start_run(struct bh_execution *e, const char *const *empty)
         .empty_first = empty,
     };
     if (rc == 0)
-        rc = start_command(e, &exec, e->lease.run_ns, on_run_done, &err);
+        rc = bh_x_command(e, &exec, e->lease.run_ns, on_run_done, &err);
     if (rc != 0)
-        end_for_host(e, "starting run", rc, err);
+        bh_x_end_for_host(e, "starting run", rc, err);
 }
 
 static void on_leftovers(void *arg, const char *const *paths)
 {
-    struct bh_execution *e = check(arg);
+    struct bh_execution *e = bh_x_check(arg);
     start_run(e, paths);
     bh_leftovers_free(BH_TAKE(e->leftovers));
 }
@@ -346,7 +400,7 @@ static void begin_run(struct bh_execution *e)
 {
     bool again = e->lease.try_ > 1 && e->lease.box.shared && e->lease.n_outputs > 0;
     if (again && has_glob(&e->lease)) {
-        enter(e, LOOKING, NULL);
+        bh_x_enter(e, BH_X_LOOKING, NULL);
         e->leftovers = bh_leftovers_find(e->box, e->host->helper, &e->lease, on_leftovers, e);
         return;
     }
@@ -355,16 +409,12 @@ static void begin_run(struct bh_execution *e)
 
 static void on_setup_done(void *arg, const struct bh_command_end *end)
 {
-    struct bh_execution *e = check(arg);
+    struct bh_execution *e = bh_x_check(arg);
     struct bh_verdict verdict;
-    const struct bh_command_name name = name_of(e, BH_PHASE_SETUP, e->lease.setup, e->lease.setup_ns);
-    account(e, &end->result);
-    bool good = bh_verdict_of_command(&verdict, &name, end);
-    bh_command_free(BH_TAKE(e->command));
-    if (good)
+    if (bh_x_command_verdict(e, BH_PHASE_SETUP, e->lease.setup, e->lease.setup_ns, end, &verdict))
         begin_run(e);
     else
-        end_with(e, &verdict);
+        bh_x_end(e, &verdict);
     if (e->use)
         bh_shared_setup_end(e->use);
 }
@@ -373,7 +423,7 @@ static void on_setup_done(void *arg, const struct bh_command_end *end)
 static void begin_setup(struct bh_execution *e)
 {
     BH_CLEANUP_ERR struct bh_err *err = NULL;
-    enter(e, SETUP, "setup");
+    bh_x_enter(e, BH_X_SETUP, "setup");
     const struct bh_exec_spec exec = {
         .argv = bh_exec_texts(e->arena, e->lease.setup, e->lease.n_setup),
         .env = bh_exec_env(e->arena, &e->lease, true),
@@ -383,17 +433,17 @@ static void begin_setup(struct bh_execution *e)
         .copies = e->delivery.copies,
         .n_copies = e->delivery.n_copies,
         .params = e->delivery.params,
-        .give_to_agent = !is_root(e),
+        .give_to_agent = !bh_x_is_root(e),
     };
-    int rc = start_command(e, &exec, e->lease.setup_ns, on_setup_done, &err);
+    int rc = bh_x_command(e, &exec, e->lease.setup_ns, on_setup_done, &err);
     if (rc != 0)
-        end_for_host(e, "starting setup", rc, err);
+        bh_x_end_for_host(e, "starting setup", rc, err);
 }
 
 static void on_turn(void *arg)
 {
-    struct bh_execution *e = check(arg);
-    if (e->state == TURN)
+    struct bh_execution *e = bh_x_check(arg);
+    if (e->state == BH_X_TURN)
         begin_setup(e);
 }
 
@@ -404,17 +454,19 @@ static void on_box(struct bh_execution *e, struct bh_box *box)
     BH_CLEANUP_ERR struct bh_err *err = NULL;
     e->box = box;
     if (e->use)
-        e->witness = bh_witness_new(bh_shared_ledger(e->use), box, &e->lease);
+        e->witness = bh_witness_new(bh_shared_ledger(e->use), e->box, &e->lease);
     e->in_box_since = bh_mono_now();
     const struct bh_limits own = bh_exec_limits(&e->lease);
     e->held = e->host->boxes->ops->enforced(box, &own);
     int rc = bh_deliver_lease(e->run, &e->lease, e->arena, &e->delivery, &err);
     if (rc != 0) {
-        end_for_host(e, "delivering into the box", rc, err);
+        bh_x_end_for_host(e, "delivering into the box", rc, err);
+    } else if (e->lease.kind != BH_LEASE_RUN) {
+        bh_x_make(e);
     } else if (e->lease.n_setup == 0) {
         begin_run(e);
     } else if (e->use) {
-        enter(e, TURN, NULL);
+        bh_x_enter(e, BH_X_TURN, NULL);
         bh_shared_setup_begin(e->use, on_turn);
     } else {
         begin_setup(e);
@@ -423,25 +475,25 @@ static void on_box(struct bh_execution *e, struct bh_box *box)
 
 static void on_shared_ready(void *arg, struct bh_box *box, const struct bh_verdict *bad)
 {
-    struct bh_execution *e = check(arg);
+    struct bh_execution *e = bh_x_check(arg);
     struct bh_verdict verdict;
-    if (e->state == ENDED)
+    if (e->state == BH_X_ENDED)
         return;
     if (box) {
         on_box(e, box);
         return;
     }
     bh_verdict_copy(&verdict, bad);
-    end_with(e, &verdict);
+    bh_x_end(e, &verdict);
 }
 
 static void on_created(void *arg, int code, const struct bh_err *err)
 {
-    struct bh_execution *e = check(arg);
-    if (e->state == ENDED)
+    struct bh_execution *e = bh_x_check(arg);
+    if (e->state == BH_X_ENDED)
         return;
     if (code != 0)
-        end_for_host(e, "making the box", code, err);
+        bh_x_end_for_host(e, "making the box", code, err);
     else
         on_box(e, bh_box_handle_box(e->own));
 }
@@ -449,16 +501,22 @@ static void on_created(void *arg, int code, const struct bh_err *err)
 /* A command that ran has been answered before: here are only the states in between. */
 static void on_lost(void *arg)
 {
-    struct bh_execution *e = check(arg);
+    struct bh_execution *e = bh_x_check(arg);
     struct bh_verdict verdict;
-    if (e->state == ENDED)
+    if (e->state == BH_X_ENDED)
         return;
-    bh_verdict_lost(&verdict, e->state >= CLOSING ? "collecting" : "the wait for its turn");
+    bh_verdict_lost(&verdict, e->state >= BH_X_CLOSING ? "collecting" : "the wait for its turn");
     bh_collect_free(BH_TAKE(e->collect));
-    end_with(e, &verdict);
+    bh_x_end(e, &verdict);
 }
 
-static void enter_own_box(struct bh_execution *e)
+/* What is frozen, or judged as it was left, must lie on the disk. */
+static bool is_disposable(const struct bh_execution *e)
+{
+    return e->lease.kind == BH_LEASE_RUN && e->lease.check.n_argv == 0 && e->lease.keep == BH_LEASE_KEEP_NEVER;
+}
+
+void bh_x_enter_own_box(struct bh_execution *e)
 {
     static const struct bh_box_events events = {on_created, on_lost};
     const struct bh_box_spec spec = {
@@ -470,13 +528,42 @@ static void enter_own_box(struct bh_execution *e)
         .agent_gid = (uint32_t)e->lease.box.agent_gid,
         .limits = bh_box_limits(&e->lease.box),
         .best_effort = e->lease.box.best_effort,
-        .disposable = e->lease.keep == BH_LEASE_KEEP_NEVER,
+        .disposable = is_disposable(e),
         .layers = bh_exec_texts(e->arena, e->lease.box.layers, e->lease.box.n_layers),
         .n_layers = e->lease.box.n_layers,
+        .snapshots = bh_exec_texts(e->arena, e->lease.box.snapshots, e->lease.box.n_snapshots),
+        .n_snapshots = e->lease.box.n_snapshots,
         .writable_usr = e->lease.box.writable_usr,
         .shared = false,
     };
     e->own = bh_box_handle_new(e->host->boxes, &spec, &events, e);
+}
+
+/* Where nobody waits any more its folder is nobody's. */
+static void on_departed(void *arg, int code, const struct bh_err *err)
+{
+    struct bh_departure *d = arg;
+    struct bh_execution *e = d->execution;
+    if (e) {
+        e->leaving = NULL;
+        e->left = true;
+        d->fn(e, code, err);
+    } else {
+        (void)!bh_box_folder_remove(d->run_dir, d->key, false, NULL);
+    }
+    bh_free(d->run_dir);
+    bh_free(d->key);
+    bh_free(d);
+}
+
+void bh_x_leave_own(struct bh_execution *e, bh_box_done_fn fn)
+{
+    struct bh_departure *d = bh_alloc(sizeof(*d));
+    *d = (struct bh_departure){
+        .execution = e, .fn = fn, .run_dir = bh_strdup(e->run->dir), .key = bh_strdup(e->lease.box.key)};
+    e->box = NULL;
+    e->leaving = d;
+    BH_ASSERT(bh_box_handle_drop(BH_TAKE(e->own), true, on_departed, d)); /* it was there */
 }
 
 static void enter_shared_box(struct bh_execution *e)
@@ -519,11 +606,12 @@ struct bh_execution *bh_execution_start(const struct bh_execution_host *host, st
     e->later = evtimer_new(host->loop, conclude, e);
     BH_ASSERT(e->later);
     e->capture = open_log(e);
-    enter(e, BOOTING, "booting");
-    if (e->lease.box.shared)
+    if (e->lease.box.shared) {
+        bh_x_enter(e, BH_X_BOOTING, "booting");
         enter_shared_box(e);
-    else
-        enter_own_box(e);
+    } else {
+        bh_x_find_start(e);
+    }
     return e;
 }
 
@@ -535,15 +623,19 @@ const struct bh_lease *bh_execution_lease(const struct bh_execution *e)
 void bh_execution_cancel(struct bh_execution *e)
 {
     struct bh_verdict verdict;
-    if (e->state == ENDED)
+    if (e->state == BH_X_ENDED)
         return;
     if (e->command) { /* its end comes as always */
         bh_command_stop(e->command);
         return;
     }
+    if (e->judge) {
+        bh_judge_stop(e->judge);
+        return;
+    }
     bh_collect_free(BH_TAKE(e->collect));
     bh_verdict_cancelled(&verdict);
-    end_with(e, &verdict);
+    bh_x_end(e, &verdict);
 }
 
 void bh_execution_free(struct bh_execution *e)
@@ -555,10 +647,18 @@ void bh_execution_free(struct bh_execution *e)
     bh_leftovers_free(e->leftovers);
     bh_box_call_forget(e->closing);
     bh_collect_free(e->collect);
+    bh_snapshot_job_forget(e->job);
+    bh_x_drop_check(e);
     leave_box(e);
+    bh_x_drop_start(e);
     bh_capture_unref(e->capture);
     event_free(e->later);
     bh_close(e->stdin_fd);
+    for (size_t i = 0; e->outputs && i < e->n_outputs; i++)
+        bh_free(e->outputs[i].name);
+    bh_free(e->outputs);
+    bh_score_fini(&e->score);
+    bh_free(e->note);
     bh_verdict_fini(&e->verdict);
     bh_result_fini(&e->result);
     bh_arena_free(e->arena);

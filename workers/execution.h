@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One lease carried out: box, delivery, setup, run, outputs, result. Everything happens on the loop; what the engine is
- * to know is told through the host's two functions.
+ * One lease carried out: box, delivery, setup, run, outputs, check, result; or one that makes a snapshot. Everything
+ * happens on the loop; what the engine is to know is told through the host's two functions.
  */
 #pragma once
 
@@ -10,6 +10,7 @@
 #include "workers/helper.h"
 #include "workers/run_files.h"
 #include "workers/shared_boxes.h"
+#include "workers/snapshots.h"
 
 struct bh_execution;
 
@@ -18,9 +19,10 @@ struct bh_execution_host { /* borrowed by every execution */
     struct bh_boxes *boxes;
     struct bh_shared_boxes *shared;
     struct bh_helper *helper;
+    struct bh_snapshots *snapshots;
     int null_fd;
     void *arg;
-    /* "booting", "setup", "running", "collecting" */
+    /* "booting", "setup", "running", "collecting", "checking" */
     void (*state)(void *arg, const struct bh_lease *lease, const char *state);
     /* Called once, from the loop; takes the result. The execution is to be freed, here or later. */
     void (*ended)(void *arg, struct bh_execution *e, struct bh_result *result);

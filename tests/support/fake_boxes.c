@@ -360,6 +360,10 @@ static void fake_create(struct bh_boxes *b, const struct bh_box_spec *spec, bh_b
     bh_buf_addf(&f->journal, "create %s%s", spec->key, spec->shared ? " shared" : "");
     for (size_t i = 0; i < spec->n_layers; i++)
         bh_buf_addf(&f->journal, " on %s", spec->layers[i]);
+    for (size_t i = 0; i < spec->n_snapshots; i++)
+        bh_buf_addf(&f->journal, " from %s", spec->snapshots[i]);
+    if (spec->workspace_of)
+        bh_buf_addf(&f->journal, " workspace of %s", spec->workspace_of);
     bh_buf_addc(&f->journal, '\n');
     struct fake_answer *a = queue(f, CREATED, "create", box);
     a->code = f->fail_create;

@@ -25,6 +25,18 @@ struct bh_box_spec {
     uint32_t agent_uid, agent_gid; /* of the agent inside; 0, 0: the usual 1000 */
     const char *const *layers;     /* names below run_dir/layers, newest first */
     size_t n_layers;
+    const char *const *snapshots; /* folders below the state directory's snapshots, newest first; below `layers` */
+    size_t n_snapshots;
+    /*
+     * The key of a dead box of this run that was kept: /workspace is as that box left it, and everything else as the
+     * layers and snapshots have it. Nobody writes to that box's folder as long as this one lives. NULL: none.
+     */
+    const char *workspace_of;
+    /*
+     * A fork of a finished box: `layers` lie in this folder below the state directory ("runs/RUN"), not in run_dir, and
+     * what its box `kept` (a key, NULL: none) has written lies above them. Neither is written to. NULL: none.
+     */
+    const char *fork_of, *kept;
     bool writable_usr;       /* /usr and /opt as overlays, not read-only binds */
     bool shared;             /* several agents: every exec gets a mount and a pid namespace of its own */
     struct bh_limits limits; /* of the whole box; 0: none. OUTPUT is not the box's business */
@@ -50,6 +62,8 @@ struct bh_exec_spec {
         stderr_fd; /* borrowed until the callback or the end of the call, whichever the backend needs; dup'ed */
     const struct bh_box_copy *copies; /* carried out before the command, in order */
     size_t n_copies;
+    bool restore; /* in a box with workspace_of, before the copies: what tools find by themselves is as it was before */
+    bool replace; /* copies: whatever stands at a path, or on the way to it and is no directory, is removed first */
     const char
         *inputs; /* folder below deliver/ that appears read-only as /workspace/in (lower-only overlay); NULL: empty */
     /* own files of the agent at /workspace/{prompt.md,params.json,needs.json}: names below deliver/, NULL where there
@@ -111,6 +125,8 @@ struct bh_box_ops {
     const char *(*why_not)(const struct bh_boxes *b);
     /* What holds the limits of a live box; in a shared one with `own`, the limits of one exec (NULL: the box alone). */
     struct bh_enforced (*enforced)(const struct bh_box *box, const struct bh_limits *own);
+    /* Whose the files of a box's root are on disk; may be absent: the caller's. */
+    uint32_t (*owner)(const struct bh_boxes *b);
     /* Bytes that its root holds now, as far as somebody has looked; -1: nobody has. */
     int64_t (*disk_bytes)(const struct bh_box *box);
     /* Destroys what is left, blocks until it is gone. Callbacks that are still owed are called before it returns. */

@@ -225,6 +225,9 @@ int bh_box_folder_empty(const char *run_dir, const char *key, const struct bh_bo
         if (empty_dir(box, dirs[i], owner) < 0 && !(i >= 2 && errno == ENOENT))
             return -1;
     }
+    /* Of a box that had a workspace of its own. */
+    if (bh_rmtree_at(box, "work/workspace") < 0 || bh_rmtree_at(box, "upper/workspace") < 0)
+        return -1;
     return empty_dir(box, "deliver", &ours);
 }
 

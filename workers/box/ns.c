@@ -172,6 +172,12 @@ static void op_close(struct bh_boxes *boxes)
 }
 
 /* Of the limits, those of one process alone are the kernel's everywhere, and what is on disk is at least watched. */
+static uint32_t op_owner(const struct bh_boxes *boxes)
+{
+    const struct bh_box_owner *owner = &((const struct ns *)(const void *)boxes)->owner;
+    return owner->mode == BH_IDS_RANGE ? owner->first_id : geteuid();
+}
+
 static uint32_t op_enforceable(const struct bh_boxes *boxes)
 {
     return bh_ns_limits_enforceable((const struct ns *)(const void *)boxes) | 1u << BH_LIMIT_OUTPUT |
@@ -196,6 +202,7 @@ static const struct bh_box_ops ns_ops = {
     .enforceable = op_enforceable,
     .why_not = op_why_not,
     .enforced = op_enforced,
+    .owner = op_owner,
     .disk_bytes = bh_ns_disk_bytes,
     .close = op_close,
     .create = op_create,

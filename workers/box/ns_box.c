@@ -307,7 +307,8 @@ static const char *below_home(const struct ns *ns, const char *run_dir)
 static int read_layers(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)
 {
     struct bh_layer_chain chain = {0};
-    BH_CLEANUP_FREE char *path = bh_asprintf("%s/layers", spec->run_dir);
+    BH_CLEANUP_FREE char *path = spec->fork_of ? bh_asprintf("%s/%s/layers", box->ns->home, spec->fork_of)
+                                               : bh_asprintf("%s/layers", spec->run_dir);
     size_t cap = 0;
     if (spec->n_layers == 0)
         return 0;
@@ -327,6 +328,7 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
 {
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
     struct bh_msg_create msg = {.kind = BH_MSG_CREATE, .id = box->id, .n_layers = (uint32_t)box->n_layers};
+    msg.n_snapshots = (uint32_t)spec->n_snapshots;
     msg.n_base = spec->n_base_layers ? (uint32_t)spec->n_base_layers : 1;
     msg.agent_uid = spec->agent_uid;
     msg.agent_gid = spec->agent_gid;
@@ -336,7 +338,8 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
     msg.flags = (spec->n_base_layers ? 0 : BH_CREATE_HOST_TREES) | (spec->writable_usr ? BH_CREATE_WRITABLE_USR : 0) |
                 (spec->shared ? BH_CREATE_SHARED : 0) | (box->disk_by == BH_BY_TMPFS ? BH_CREATE_IN_MEMORY : 0);
     bool dirs = spec->writable_usr && spec->n_base_layers == 0 && !bh_box_owner_maps(&box->ns->owner);
-    msg.flags |= dirs ? BH_CREATE_USR_DIRS : 0;
+    msg.flags |= (dirs ? BH_CREATE_USR_DIRS : 0) | (spec->workspace_of ? BH_CREATE_WORKSPACE : 0) |
+                 (spec->fork_of ? BH_CREATE_FORK : 0);
     bh_buf_add(&out, &msg, sizeof(msg));
     bh_pack_str(&out, below_home(box->ns, spec->run_dir));
     bh_pack_str(&out, box->key);
@@ -346,8 +349,16 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
         bh_pack_str(&out, box->ns->base_name);
     for (size_t i = 0; i < box->n_layers; i++)
         bh_pack_str(&out, box->layers[i]);
+    for (size_t i = 0; i < spec->n_snapshots; i++)
+        bh_pack_str(&out, spec->snapshots[i]);
     if (dirs)
         bh_pack_str(&out, box->ns->usr_dirs);
+    if (spec->workspace_of)
+        bh_pack_str(&out, spec->workspace_of);
+    if (spec->fork_of) {
+        bh_pack_str(&out, spec->fork_of);
+        bh_pack_str(&out, spec->kept ? spec->kept : "");
+    }
     if (bh_outbox_send(&box->ns->to_launcher, out.data, out.len, &their_end, 1) < 0)
         return bh_err_set(err, BH_E_HOST, errno, "cannot speak to the launcher");
     box->asked = true;
@@ -394,6 +405,8 @@ static struct bh_box_stand *make_stand(const struct bh_box *box, const struct bh
         .usr_dirs = bh_strdup(host && spec->writable_usr ? ns->usr_dirs : NULL),
         .layers = copy_list((const char *const *)box->layers, box->n_layers),
         .n_layers = box->n_layers,
+        .snapshots = copy_list(spec->snapshots, spec->n_snapshots),
+        .n_snapshots = spec->n_snapshots,
         .writable_usr = spec->writable_usr,
         .shared = spec->shared,
         .agent_uid = spec->agent_uid,

@@ -239,7 +239,8 @@ static void pack_optional(struct bh_buf *out, const char *s, uint32_t flag, uint
 static void pack_exec(struct bh_exec *exec, struct bh_buf *out, const struct bh_exec_spec *spec,
                       struct bh_msg_exec *msg)
 {
-    msg->flags = (spec->root ? BH_EXEC_ROOT : 0) | (spec->give_to_agent ? BH_EXEC_GIVE : 0);
+    msg->flags = (spec->root ? BH_EXEC_ROOT : 0) | (spec->give_to_agent ? BH_EXEC_GIVE : 0) |
+                 (spec->replace ? BH_EXEC_REPLACE : 0) | (spec->restore ? BH_EXEC_RESTORE : 0);
     msg->argc = pack_list(out, spec->argv);
     msg->envc = pack_list(out, spec->env);
     bh_pack_str(out, spec->cwd);

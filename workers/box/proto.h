@@ -94,20 +94,23 @@ static inline struct bh_msg_limits bh_msg_limits_of(const struct bh_limits *l)
                                   .asked = l->asked};
 }
 
-/* Strings: run folder below home, key, then the folders of the base and the layers of the run, each newest first.
- * Descriptor: the box's end of its socket. */
+/* Strings: run folder below home, key, then the folders of the base, the layers of the run and the snapshots, each
+ * newest first, then those that the flags say. Descriptor: the box's end of its socket. */
 struct bh_msg_create {
     uint32_t kind, flags;
     uint64_t id;
-    uint32_t n_base, n_layers;
+    uint32_t n_base, n_layers, n_snapshots;
     uint32_t agent_uid, agent_gid;
     struct bh_msg_limits limits;
 };
 #define BH_CREATE_WRITABLE_USR 1u
 #define BH_CREATE_SHARED 2u
-#define BH_CREATE_HOST_TREES 4u /* /usr, /opt … of the host are shown: the base `host` */
-#define BH_CREATE_USR_DIRS 16u  /* the last string names a layer of the directories of /usr and /opt below bases */
-#define BH_CREATE_IN_MEMORY 8u  /* the upper is a tmpfs of limits.disk bytes and limits.inodes files */
+#define BH_CREATE_HOST_TREES 4u  /* /usr, /opt … of the host are shown: the base `host` */
+#define BH_CREATE_USR_DIRS 16u   /* a string names a layer of the directories of /usr and /opt below bases */
+#define BH_CREATE_WORKSPACE 512u /* a string is the key of a dead box of the run: /workspace is as it left it */
+#define BH_CREATE_FORK 1024u     /* two last strings: whose layers they are, and the key of a kept box of it, or "" */
+#define BH_CREATE_KEPT 2048u     /* of BH_MSG_BOX: what that box wrote comes along, above the layers */
+#define BH_CREATE_IN_MEMORY 8u   /* the upper is a tmpfs of limits.disk bytes and limits.inodes files */
 
 /* Descriptor where error is 0: the pidfd of the box's init. */
 struct bh_msg_created {
@@ -184,21 +187,22 @@ struct bh_msg_unpacked {
 
 /*
  * What a shell becomes a box from. Descriptors: the worker's socket, then detached mounts: the box's folder, deliver,
- * the base, the layers (where there are some), USR_DIRS (where the flag is set), then one for each string of the second
- * group. Strings: the folders of the base and the layers, each newest first; then for each mount a kind and a path
- * relative to the box's root.
+ * the base, the layers and the snapshots (where there are some), USR_DIRS, WORKSPACE (where the flags are set: the
+ * upper of that box), then one for each string of the second group. Strings: the folders of the base, the layers and
+ * the snapshots, each newest first; then for each mount a kind and a path relative to the box's root.
  */
 struct bh_msg_box {
     uint32_t kind, flags; /* BH_CREATE_*, BH_BOX_* */
     uint32_t number;      /* counts boxes */
     uint32_t n_base;      /* folders of the base below the mount of it; 0: the mount is the base */
-    uint32_t n_layers, n_mounts;
+    uint32_t n_layers, n_snapshots, n_mounts;
     uint32_t agent_uid, agent_gid;
     struct bh_msg_limits limits;
 };
 #define BH_BOX_NPROC (1u << 16)      /* `pids` is held by RLIMIT_NPROC */
 #define BH_BOX_IDLE (1u << 17)       /* agents get what processor time nobody else wants: no group bounds them */
 #define BH_IMAGES_DIR "bases/images" /* below home: the folders of images */
+#define BH_SNAPSHOTS_DIR "snapshots" /* below home (rootfs/snapshot.h) */
 #define BH_BASE_MAX 440              /* with the layers of a run what the kernel stacks: 500 */
 /* A mount's path begins with one of these: */
 #define BH_MOUNT_BIND '='    /* attached as it is (it is read-only already) */
@@ -225,6 +229,8 @@ struct bh_msg_exec {
 #define BH_EXEC_HAS_PROMPT 8u
 #define BH_EXEC_HAS_PARAMS 16u
 #define BH_EXEC_HAS_NEEDS 32u
+#define BH_EXEC_REPLACE 2048u
+#define BH_EXEC_RESTORE 16384u
 #define BH_EXEC_TELL_PID 64u /* in a shared box: STARTED is to be said of it */
 
 /* KILL (signal), BARRIER, OPEN (strings: root, path). */

@@ -33,6 +33,7 @@ struct bh_init {
     const struct bh_init_setup *setup;
     int control;                   /* to the worker */
     int box;                       /* O_PATH descriptor of BH_AT_BOX */
+    int before;                    /* /workspace beneath the one that another box has left; -1: there is none */
     bool shared;                   /* execs have a pid namespace of their own */
     bool readonly;                 /* since a barrier */
     uint32_t agent_uid, agent_gid; /* as agents see them */
@@ -171,6 +172,7 @@ static inline struct bh_owner bh_agent_owner(const struct bh_init *in)
 struct bh_place {
     int workspace, deliver;
     struct bh_owner owner;
+    bool replace; /* a copy removes what stands in its way, whatever it is */
 };
 /* As bh_place_copy, for what the document names: refuses the names under which each agent finds what is its own. */
 int bh_place_file(const struct bh_place *p, const char *from, const char *to, bool exec, struct bh_fail *fail);
@@ -201,3 +203,5 @@ int bh_caps_unbound(void);
 /* Confines the caller to what is beneath its root, where the kernel has Landlock. After the last mount, with no new
  * privileges. `shared`: others in the same box may be talked to. */
 int bh_landlock_enter(bool shared, struct bh_fail *fail);
+/* shadows.c: what tools find by themselves in the workspace is again what it is in the directory `before`. */
+int bh_shadows_restore(const struct bh_place *p, int before, const struct bh_exec_plan *plan, struct bh_fail *fail);

@@ -16,12 +16,13 @@
 #include "base/path.h"
 #include "workers/init/init.h"
 
-static int unlink_symlink(int dirfd, const char *name)
+/* Of what is no directory only a symlink, where not everything has to go. */
+static int unlink_obstacle(int dirfd, const char *name, bool everything)
 {
     struct stat st;
     if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -1;
-    if (S_ISLNK(st.st_mode))
+    if (S_ISLNK(st.st_mode) || (everything && !S_ISDIR(st.st_mode)))
         return unlinkat(dirfd, name, 0);
     errno = ENOTDIR;
     return -1;
@@ -33,13 +34,13 @@ static int open_dir(int dirfd, const char *name)
 }
 
 /* The directory `name` in dirfd, made where it is missing and where a symlink stands. */
-static int open_or_make_dir(int dirfd, const char *name, struct bh_owner owner)
+static int open_or_make_dir(int dirfd, const char *name, const struct bh_place *p)
 {
     int fd = open_dir(dirfd, name);
     if (fd >= 0)
         return fd;
     if (errno == ENOTDIR || errno == ELOOP) {
-        if (unlink_symlink(dirfd, name) < 0)
+        if (unlink_obstacle(dirfd, name, p->replace) < 0)
             return -1;
     } else if (errno != ENOENT) {
         return -1;
@@ -47,7 +48,7 @@ static int open_or_make_dir(int dirfd, const char *name, struct bh_owner owner)
     if (mkdirat(dirfd, name, 0755) < 0 && errno != EEXIST)
         return -1;
     fd = open_dir(dirfd, name);
-    if (fd >= 0 && fchown(fd, owner.uid, owner.gid) < 0) {
+    if (fd >= 0 && fchown(fd, p->owner.uid, p->owner.gid) < 0) {
         bh_close(fd);
         return -1;
     }
@@ -68,7 +69,7 @@ static int open_parent(const struct bh_place *p, const char *path, bool make, co
         }
         memcpy(segment, path, len);
         segment[len] = '\0';
-        fd = make ? open_or_make_dir(above, segment, p->owner) : open_dir(above, segment);
+        fd = make ? open_or_make_dir(above, segment, p) : open_dir(above, segment);
     }
     *ret_name = path;
     return fd;
@@ -146,7 +147,7 @@ int bh_place_copy(const struct bh_place *p, const char *from, const char *to, bo
         return bh_fail(fail, errno, "copy %s: make its folder", to);
     if (temporary_name(temporary, sizeof(temporary)) < 0 || fill(p, source, dir, temporary, exec ? 0755 : 0644) < 0)
         return bh_fail(fail, errno, "copy %s", to);
-    if (renameat(dir, temporary, dir, name) == 0)
+    if ((!p->replace || bh_rmtree_at(dir, name) == 0) && renameat(dir, temporary, dir, name) == 0)
         return 0;
     int why = errno;
     (void)unlinkat(dir, temporary, 0);

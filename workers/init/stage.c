@@ -47,6 +47,7 @@ static int open_places(struct stage *s, struct bh_fail *fail)
     if (s->place.workspace < 0)
         return bh_fail(fail, errno, "open /workspace");
     s->place.owner = bh_agent_owner(s->in);
+    s->place.replace = s->plan->flags & BH_EXEC_REPLACE;
     return 0;
 }
 
@@ -154,6 +155,9 @@ static int place_own_files(struct stage *s, struct bh_fail *fail)
 
 static int place_files(struct stage *s, struct bh_fail *fail)
 {
+    if (s->plan->flags & BH_EXEC_RESTORE && s->in->before >= 0 &&
+        bh_shadows_restore(&s->place, s->in->before, s->plan, fail) < 0)
+        return -1;
     for (uint32_t i = 0; i < s->plan->n_empty; i++) {
         if (bh_place_empty(&s->place, s->plan->empty[i], fail) < 0)
             return -1;

@@ -19,9 +19,12 @@
 
 struct order {
     const struct bh_msg_create *msg;
-    const char *usr_dirs; /* NULL: none */
-    const char *run, *key, *base[BH_BASE_MAX], *layers[64];
+    const char *usr_dirs;  /* NULL: none */
+    const char *workspace; /* key of the box that it is of; NULL: none */
+    const char *of, *kept; /* whose the layers are, and its kept box: "" or NULL, none */
+    const char *run, *key, *base[BH_BASE_MAX], *layers[64], *snapshots[64];
     int layers_dir;          /* -1: no layers */
+    int snapshots_dir;       /* -1: no snapshots */
     int fds[BH_MSG_MAX_FDS]; /* the first is the worker's, which is not ours to close */
     size_t nfds;
     struct bh_buf out; /* the order */
@@ -34,28 +37,40 @@ static bool segment_valid(const char *s)
     return s && s[0] && s[0] != '.' && !strpbrk(s, "/:,\\") && strlen(s) <= 100;
 }
 
+static bool parse_list(struct bh_unpack *u, const char **list, uint32_t n)
+{
+    bool valid = true;
+    for (uint32_t i = 0; i < n; i++) {
+        list[i] = bh_unpack_str(u);
+        valid = valid && segment_valid(list[i]);
+    }
+    return valid;
+}
+
 static int parse(struct order *o, const void *data, size_t len, struct bh_fail *fail)
 {
     const struct bh_msg_create *msg = data;
     const char *text = data;
     struct bh_unpack u = {text + sizeof(*msg), text + len};
     o->msg = msg;
-    if (msg->n_layers > BH_ARRAY_LEN(o->layers) || msg->n_base > BH_ARRAY_LEN(o->base))
+    if (msg->n_layers > BH_ARRAY_LEN(o->layers) || msg->n_base > BH_ARRAY_LEN(o->base) ||
+        msg->n_snapshots > BH_ARRAY_LEN(o->snapshots))
         return bh_fail(fail, E2BIG, "read the request: too many layers");
     o->run = bh_unpack_str(&u);
     o->key = bh_unpack_str(&u);
     bool valid = msg->n_base > 0 && o->run && bh_path_is_clean(o->run) && segment_valid(o->key);
-    for (uint32_t i = 0; i < msg->n_base; i++) {
-        o->base[i] = bh_unpack_str(&u);
-        valid = valid && segment_valid(o->base[i]);
-    }
-    for (uint32_t i = 0; i < msg->n_layers; i++) {
-        o->layers[i] = bh_unpack_str(&u);
-        valid = valid && segment_valid(o->layers[i]);
-    }
-    if (msg->flags & BH_CREATE_USR_DIRS) {
-        o->usr_dirs = bh_unpack_str(&u);
-        valid = valid && segment_valid(o->usr_dirs);
+    valid = parse_list(&u, o->base, msg->n_base) && valid;
+    valid = parse_list(&u, o->layers, msg->n_layers) && valid;
+    valid = parse_list(&u, o->snapshots, msg->n_snapshots) && valid;
+    if (msg->flags & BH_CREATE_USR_DIRS)
+        valid = parse_list(&u, &o->usr_dirs, 1) && valid;
+    if (msg->flags & BH_CREATE_WORKSPACE)
+        valid = parse_list(&u, &o->workspace, 1) && valid;
+    o->of = o->run;
+    if (msg->flags & BH_CREATE_FORK) {
+        o->of = bh_unpack_str(&u);
+        o->kept = bh_unpack_str(&u);
+        valid = valid && o->of && bh_path_is_clean(o->of) && o->kept && (!o->kept[0] || segment_valid(o->kept));
     }
     return valid && bh_unpack_done(&u) ? 0 : bh_fail(fail, EINVAL, "read the request");
 }
@@ -105,6 +120,15 @@ static int add_home(struct bh_launcher *l, struct order *o, const char *start, p
     return add_mount(o, clone_delivered(l, home, o->msg->agent_uid), "the deliver folder", fail);
 }
 
+static int add_folder(struct bh_launcher *l, struct order *o, const char *path, int *ret_dir, const char *what,
+                      struct bh_fail *fail)
+{
+    *ret_dir = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
+    if (*ret_dir < 0)
+        return bh_fail(fail, errno, "open %s", what);
+    return add_mount(o, bh_mount_clone(*ret_dir, "", false), what, fail);
+}
+
 static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
 {
     char path[512];
@@ -116,25 +140,51 @@ static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fa
     BH_CLEANUP_FD int base = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
     if (base < 0 || add_mount(o, bh_mount_clone(base, "", false), "the base", fail) < 0)
         return base < 0 ? bh_fail(fail, errno, "open the base '%s'", o->base[0]) : -1;
-    if (o->msg->n_layers == 0)
+    (void)snprintf(path, sizeof(path), "%s/layers", o->of);
+    if (o->msg->n_layers > 0 && add_folder(l, o, path, &o->layers_dir, "the layers", fail) < 0)
+        return -1;
+    if (o->msg->n_snapshots == 0)
         return 0;
-    (void)snprintf(path, sizeof(path), "%s/layers", o->run);
-    o->layers_dir = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
-    if (o->layers_dir < 0)
-        return bh_fail(fail, errno, "open the layers");
-    return add_mount(o, bh_mount_clone(o->layers_dir, "", false), "the layers", fail);
+    return add_folder(l, o, BH_SNAPSHOTS_DIR, &o->snapshots_dir, "the snapshots", fail);
 }
 
 static int add_usr_dirs(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
 {
     char path[512];
+    BH_CLEANUP_FD int dirs = -1;
     if (!o->usr_dirs)
         return 0;
     (void)snprintf(path, sizeof(path), "bases/%s", o->usr_dirs);
-    BH_CLEANUP_FD int dirs = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
-    if (dirs < 0)
-        return bh_fail(fail, errno, "open the directories '%s'", o->usr_dirs);
-    return add_mount(o, bh_mount_clone(dirs, "", false), "the directories of /usr", fail);
+    return add_folder(l, o, path, &dirs, "the directories of /usr", fail);
+}
+
+/* What a box that is dead has written. */
+static int add_past(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
+{
+    char path[512];
+    BH_CLEANUP_FD int upper = -1;
+    if (!o->workspace)
+        return 0;
+    (void)snprintf(path, sizeof(path), "%s/boxes/%s/upper", o->run, o->workspace);
+    return add_folder(l, o, path, &upper, "the box before", fail);
+}
+
+static bool has_kept(const struct order *o)
+{
+    return o->kept && o->kept[0];
+}
+
+/* What a box that was kept has written: shown to another one, which writes elsewhere. */
+static int add_kept(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
+{
+    char path[512];
+    if (!has_kept(o))
+        return 0;
+    (void)snprintf(path, sizeof(path), "%s/boxes/%s/upper", o->of, o->kept);
+    BH_CLEANUP_FD int upper = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
+    if (upper < 0)
+        return bh_fail(fail, errno, "open the kept box '%s'", o->kept);
+    return add_mount(o, bh_mount_clone(upper, "", false), "the kept box", fail);
 }
 
 static int add_tree_mount(struct order *o, int fd, char kind, const char *path, struct bh_fail *fail)
@@ -171,16 +221,22 @@ static int add_overlay(struct bh_launcher *l, struct order *o, const struct bh_h
     return 0;
 }
 
-static bool some_layer_has(const struct order *o, const char *tree)
+static bool one_has(int dir, const char *const *names, uint32_t n, const char *tree)
 {
-    for (uint32_t i = 0; i < o->msg->n_layers; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         char path[256];
         struct stat st;
-        (void)snprintf(path, sizeof(path), "%s/%s", o->layers[i], tree);
-        if (fstatat(o->layers_dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+        (void)snprintf(path, sizeof(path), "%s/%s", names[i], tree);
+        if (fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
             return true;
     }
     return false;
+}
+
+static bool some_layer_has(const struct order *o, const char *tree)
+{
+    return one_has(o->layers_dir, o->layers, o->msg->n_layers, tree) ||
+           one_has(o->snapshots_dir, o->snapshots, o->msg->n_snapshots, tree);
 }
 
 /* As it is shown to all boxes (tree.c). */
@@ -209,19 +265,23 @@ static int add_trees(struct bh_launcher *l, struct order *o, struct bh_fail *fai
 static int fill_order(struct bh_launcher *l, struct order *o, const struct bh_shell *shell, struct bh_fail *fail)
 {
     struct bh_msg_box head = {.kind = BH_MSG_BOX, .flags = o->msg->flags, .n_layers = o->msg->n_layers};
+    head.n_snapshots = o->msg->n_snapshots;
     head.agent_uid = o->msg->agent_uid;
     head.agent_gid = o->msg->agent_gid;
     head.limits = o->msg->limits;
     head.n_base = o->msg->flags & BH_CREATE_HOST_TREES ? 0 : o->msg->n_base;
-    head.flags |= l->box_flags;
+    head.flags |= l->box_flags | (has_kept(o) ? BH_CREATE_KEPT : 0);
     head.number = ++l->boxes;
     bh_buf_add(&o->out, &head, sizeof(head));
     for (uint32_t i = 0; i < head.n_base; i++)
         bh_pack_str(&o->out, o->base[i]);
     for (uint32_t i = 0; i < o->msg->n_layers; i++)
         bh_pack_str(&o->out, o->layers[i]);
+    for (uint32_t i = 0; i < o->msg->n_snapshots; i++)
+        bh_pack_str(&o->out, o->snapshots[i]);
     if (add_home(l, o, shell->start, shell->pid, fail) < 0 || add_layers(l, o, fail) < 0 ||
-        add_usr_dirs(l, o, fail) < 0 || add_trees(l, o, fail) < 0)
+        add_usr_dirs(l, o, fail) < 0 || add_past(l, o, fail) < 0 || add_kept(l, o, fail) < 0 ||
+        add_trees(l, o, fail) < 0)
         return -1;
     head.n_mounts = o->n_mounts;
     memcpy(o->out.data, &head, sizeof(head));
@@ -248,7 +308,7 @@ void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fd
 {
     struct bh_fail fail = {0};
     struct bh_shell shell = {.pidfd = -1, .channel = -1};
-    struct order o = {.layers_dir = -1, .out = BH_BUF_INIT, .nfds = 1};
+    struct order o = {.layers_dir = -1, .snapshots_dir = -1, .out = BH_BUF_INIT, .nfds = 1};
     if (len < sizeof(struct bh_msg_create))
         return;
     uint64_t id = ((const struct bh_msg_create *)msg)->id;
@@ -265,6 +325,7 @@ void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fd
     for (size_t i = 1; i < o.nfds; i++)
         bh_close(o.fds[i]);
     bh_close(o.layers_dir);
+    bh_close(o.snapshots_dir);
     bh_buf_fini(&o.out);
     bh_shell_close(&shell);
     bh_pool_refill(l);

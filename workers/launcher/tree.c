@@ -191,9 +191,9 @@ static int make_devices(struct bh_launcher *l, const struct parts *p)
 /* The root of every box's init (init/init.h names the directories): all mount points, nothing to write. */
 static int make_stage(struct bh_launcher *l)
 {
-    static const char *const dirs[] = {"stage/box",    "stage/deliver", "stage/empty", "stage/make",
-                                       "stage/dev",    "stage/proc",    "stage/home",  "stage/base",
-                                       "stage/layers", "stage/usr",     "stage/opt",   "stage/dirs"};
+    static const char *const dirs[] = {"stage/box",  "stage/deliver", "stage/empty", "stage/make",     "stage/dev",
+                                       "stage/proc", "stage/home",    "stage/base",  "stage/layers",   "stage/usr",
+                                       "stage/opt",  "stage/dirs",    "stage/past",  "stage/snapshots"};
     static const char *const options[] = {"size=64k", "mode=0755", NULL};
     const uint64_t plain = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     BH_CLEANUP_FD int fd = bh_mount_new("tmpfs", options, plain, &l->fail);

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An execution, as the files that carry it out share it (execution.c has the life of it and says who calls whom):
+ *
+ *   execution.c           box, delivery, setup, run, outputs, the end
+ *   execution_snapshot.c  what it starts from; making a snapshot instead of a run
+ *   execution_check.c     what comes between the outputs and the end: check, score
+ */
+#pragma once
+
+#include "workers/box_call.h"
+#include "workers/collect.h"
+#include "workers/deliver.h"
+#include "workers/execution.h"
+#include "workers/judge.h"
+#include "workers/leftovers.h"
+#include "workers/score.h"
+#include "workers/verdict.h"
+
+enum bh_execution_state {
+    BH_X_FINDING, /* what it starts from, or what has been made already */
+    BH_X_BOOTING,
+    BH_X_TURN,
+    BH_X_SETUP, /* or the preparation */
+    BH_X_LOOKING,
+    BH_X_RUNNING,
+    BH_X_CLOSING,
+    BH_X_COLLECTING,
+    BH_X_SCORING,
+    BH_X_LEAVING, /* its box ends, and its folder stays */
+    BH_X_FREEZING,
+    BH_X_JUDGING,
+    BH_X_ENDED
+};
+
+struct bh_departure {               /* a box of its own that is being ended, with its folder kept */
+    struct bh_execution *execution; /* NULL: it has ended meanwhile */
+    bh_box_done_fn fn;
+    char *run_dir, *key;
+};
+
+struct bh_execution {
+    unsigned magic;
+    enum bh_execution_state state;
+    const struct bh_execution_host *host;
+    struct bh_run_files *run;
+    struct bh_lease lease;
+    struct bh_arena *arena; /* what exec specs point to */
+    struct bh_capture *capture;
+    struct bh_box_handle *own;    /* a box of its own, or */
+    struct bh_shared_use *use;    /* its stay in a shared one */
+    struct bh_box *box;           /* of either, once it is there */
+    struct bh_departure *leaving; /* its own, that is being ended */
+    bool left;                    /* its own has ended, and its folder is there */
+    struct bh_delivery delivery;
+    int stdin_fd;
+    struct bh_command *command;
+    struct bh_leftovers *leftovers;
+    struct bh_box_call *closing;
+    struct bh_collect *collect;
+    struct bh_result_output *outputs; /* what was collected */
+    size_t n_outputs;
+    struct bh_score_read *scoring;
+    struct bh_score score;
+    struct bh_witness *witness; /* in a shared box, once it is there */
+    struct bh_judge *judge;
+    struct bh_snapshot_job *job;
+    struct bh_snapshot_wait *wait; /* for the digest of what it started from */
+    bool waited;
+    int *uses; /* descriptors: snapshots that may not go yet */
+    size_t n_uses;
+    char *note; /* for people, beside whatever its end says */
+    struct bh_verdict verdict;
+    struct bh_result result;
+    struct bh_mono in_box_since; /* ns 0: not yet */
+    struct bh_limits limits;     /* in force for it: its own, else its box's */
+    struct bh_limits of_box;     /* in force for its box */
+    struct bh_enforced held;     /* by what, once it is in the box */
+    size_t args_bytes;           /* of the command that was started last */
+    struct event *later;
+};
+
+struct bh_execution *bh_x_check(void *arg);
+void bh_x_enter(struct bh_execution *e, enum bh_execution_state state, const char *told);
+
+/* Takes the verdict. */
+void bh_x_end(struct bh_execution *e, struct bh_verdict *verdict);
+void bh_x_end_for_host(struct bh_execution *e, const char *while_what, int code, const struct bh_err *err);
+/* The result is given from the loop, as soon as nothing is waited for any more. */
+void bh_x_conclude_soon(struct bh_execution *e);
+
+bool bh_x_is_root(const struct bh_execution *e);
+int bh_x_command(struct bh_execution *e, const struct bh_exec_spec *exec, int64_t timeout_ns, bh_command_done_fn fn,
+                 struct bh_err **err);
+/* What the command's end means; true where it was good, and the verdict is then one of success. */
+bool bh_x_command_verdict(struct bh_execution *e, enum bh_phase phase, char *const *argv, int64_t timeout_ns,
+                          const struct bh_command_end *end, struct bh_verdict *ret);
+/* Its own box: ended, with its folder kept; then fn (unless it was ended before). */
+void bh_x_leave_own(struct bh_execution *e, bh_box_done_fn fn);
+void bh_x_enter_own_box(struct bh_execution *e);
+
+/* execution_snapshot.c */
+void bh_x_find_start(struct bh_execution *e); /* goes on to the box, or to the end */
+void bh_x_make(struct bh_execution *e);       /* in the box: SETUP, PREPARE */
+/* Whether the digest of what it started from is known, or will not be: else conclude comes again. */
+bool bh_x_start_is_known(struct bh_execution *e);
+void bh_x_fill_start(const struct bh_execution *e, struct bh_result *r);
+void bh_x_drop_start(struct bh_execution *e);
+
+/* execution_check.c */
+bool bh_x_is_judged(const struct bh_execution *e); /* there is something to come after the outputs */
+void bh_x_judge(struct bh_execution *e);           /* the outputs are in; the box is quiet */
+void bh_x_drop_check(struct bh_execution *e);

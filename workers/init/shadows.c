@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Before a check in the workspace that an attempt has left: what tools read by themselves from the folder in which they
+ * are started or find a file, and from the folders above it, is put back as it was before `run`. A check does not name
+ * these files, and so would not know that it obeys them. Only the folders on the way to the check's own files, its
+ * working directory and /workspace itself are looked at; what else lies there is the attempt's work.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "workers/init/init.h"
+
+#define DEPTH_MAX 16
+#define WORKSPACE "/workspace"
+
+/* Each either makes a tool run something, or makes a test run pass that has run nothing. */
+static const char *const names[] = {
+    "conftest.py",    "pytest.ini",           ".pytest.ini",   "sitecustomize.py", "usercustomize.py", ".npmrc",
+    ".yarnrc",        ".yarnrc.yml",          ".pnpmfile.cjs", ".mocharc.js",      ".mocharc.cjs",     ".mocharc.json",
+    ".mocharc.jsonc", ".mocharc.yaml",        ".mocharc.yml",  ".envrc",           ".gitattributes",   "GNUmakefile",
+    ".git/config",    ".git/config.worktree", ".git/hooks",    ".git/info",        ".git/commondir",
+};
+
+static int copy_in(int from, int to, const char *name, unsigned depth);
+
+static int copy_bytes(int from, int to)
+{
+    for (;;) {
+        ssize_t n = sendfile(to, from, NULL, 1 << 30);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            return (int)n;
+    }
+}
+
+static int copy_file(int from, int to, const char *name, const struct stat *st)
+{
+    BH_CLEANUP_FD int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    BH_CLEANUP_FD int out = in >= 0 ? openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+    if (out < 0 || copy_bytes(in, out) < 0)
+        return -1;
+    return fchown(out, st->st_uid, st->st_gid) < 0 ? -1 : fchmod(out, st->st_mode & 0777);
+}
+
+static int copy_inside(int from, int to, unsigned depth)
+{
+    int copy = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (!dir) {
+        bh_close(copy);
+        return -1;
+    }
+    for (struct dirent *e; rc == 0 && (e = readdir(dir));) {
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            rc = copy_in(from, to, e->d_name, depth);
+    }
+    (void)closedir(dir);
+    return rc;
+}
+
+static int copy_dir(int from, int to, const char *name, const struct stat *st, unsigned depth)
+{
+    if (mkdirat(to, name, 0700) < 0)
+        return -1;
+    BH_CLEANUP_FD int in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    BH_CLEANUP_FD int out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (in < 0 || out < 0 || copy_inside(in, out, depth + 1) < 0)
+        return -1;
+    return fchown(out, st->st_uid, st->st_gid) < 0 ? -1 : fchmod(out, st->st_mode & 0777);
+}
+
+static int copy_link(int from, int to, const char *name)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlinkat(from, name, target, sizeof(target) - 1);
+    if (n < 0)
+        return -1;
+    target[n] = '\0';
+    return symlinkat(target, to, name);
+}
+
+/* What is neither file, directory nor link does no tool any good. */
+static int copy_in(int from, int to, const char *name, unsigned depth)
+{
+    struct stat st;
+    if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : -1;
+    if (depth > DEPTH_MAX) {
+        errno = ELOOP;
+        return -1;
+    }
+    if (S_ISREG(st.st_mode))
+        return copy_file(from, to, name, &st);
+    if (S_ISDIR(st.st_mode))
+        return copy_dir(from, to, name, &st, depth);
+    return S_ISLNK(st.st_mode) ? copy_link(from, to, name) : 0;
+}
+
+/* --- one folder --- */
+
+static bool is_missing(int dir, const char *name)
+{
+    struct stat st;
+    return dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0;
+}
+
+static int restore(int now, int before, const char *name)
+{
+    if (is_missing(now, name) && is_missing(before, name))
+        return 0;
+    if (bh_rmtree_at(now, name) < 0)
+        return -1;
+    return before >= 0 ? copy_in(before, now, name, 0) : 0;
+}
+
+/* ".git" as a link or a file leads elsewhere: it is what it was, or nothing. */
+static int restore_git(int now, int before, bool *ret_dir)
+{
+    struct stat st;
+    *ret_dir = false;
+    if (fstatat(now, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : -1;
+    *ret_dir = S_ISDIR(st.st_mode);
+    return *ret_dir ? 0 : restore(now, before, ".git");
+}
+
+static int restore_in_git(int now, int before, const char *name)
+{
+    BH_CLEANUP_FD int now_git = openat(now, ".git", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    BH_CLEANUP_FD int git = before < 0 ? -1 : openat(before, ".git", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return now_git < 0 ? -1 : restore(now_git, git, name);
+}
+
+static int restore_folder(const struct bh_place *p, int before, const char *folder)
+{
+    bool git;
+    BH_CLEANUP_FD int now = bh_open_beneath(p->workspace, folder, O_RDONLY | O_DIRECTORY, 0);
+    if (now < 0) /* not there, or no directory: nothing is found in it */
+        return 0;
+    BH_CLEANUP_FD int then = bh_open_beneath(before, folder, O_RDONLY | O_DIRECTORY, 0);
+    if (restore_git(now, then, &git) < 0)
+        return -1;
+    for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
+        bool in_git = strncmp(names[i], ".git/", 5) == 0;
+        if (in_git ? git && restore_in_git(now, then, names[i] + 5) < 0 : restore(now, then, names[i]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- all of them --- */
+
+static int fail_in(const char *folder, struct bh_fail *fail)
+{
+    return bh_fail(fail, errno, "put back what lay in /workspace/%s", folder);
+}
+
+/* The folders above the last segment of `path`; those that `known` passed as well are done. */
+static int restore_above(const struct bh_place *p, int before, const char *path, const char *known,
+                         struct bh_fail *fail)
+{
+    char folder[PATH_MAX];
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        size_t len = (size_t)(slash - path);
+        if (len >= sizeof(folder))
+            return bh_fail(fail, ENAMETOOLONG, "put back what lay in /workspace");
+        if (known && strncmp(known, path, len + 1) == 0)
+            continue;
+        memcpy(folder, path, len);
+        folder[len] = '\0';
+        if (restore_folder(p, before, folder) < 0)
+            return fail_in(folder, fail);
+    }
+    return 0;
+}
+
+static int restore_cwd(const struct bh_place *p, int before, const char *cwd, struct bh_fail *fail)
+{
+    char path[PATH_MAX];
+    size_t len = strlen(WORKSPACE "/");
+    if (strncmp(cwd, WORKSPACE "/", len) != 0 || !bh_path_is_clean(cwd + len))
+        return 0;
+    if ((size_t)snprintf(path, sizeof(path), "%s/", cwd + len) >= sizeof(path))
+        return bh_fail(fail, ENAMETOOLONG, "put back what lay in /workspace");
+    return restore_above(p, before, path, NULL, fail);
+}
+
+int bh_shadows_restore(const struct bh_place *p, int before, const struct bh_exec_plan *plan, struct bh_fail *fail)
+{
+    if (restore_folder(p, before, ".") < 0)
+        return fail_in("", fail);
+    if (restore_cwd(p, before, plan->cwd, fail) < 0)
+        return -1;
+    for (uint32_t i = 0; i < plan->n_copies; i++) {
+        const char *to = plan->copies[i].to;
+        if (bh_path_is_clean(to) && restore_above(p, before, to, i > 0 ? plan->copies[i - 1].to : NULL, fail) < 0)
+            return -1;
+    }
+    return 0;
+}
