@@ -50,7 +50,7 @@ void bh_db_end_read(struct bh_db *db);
  * Gives a statement to bind and run; it belongs to the caller until bh_db_done and to one user at a time (asserted).
  * Bound texts and blobs are borrowed until then.
  */
-#define BH_DB_PARAMS 24
+#define BH_DB_PARAMS 32
 int bh_db_prepare(struct bh_db *db, const char *sql, struct bh_db_stmt **ret, struct bh_err **err) BH_MUST_CHECK;
 void bh_db_done(struct bh_db_stmt *stmt); /* NULL is fine */
 static inline void bh_db_donep(struct bh_db_stmt **stmt)

@@ -19,6 +19,10 @@
     {                                                                                \
         .kind = BH_COLUMN_INT, .offset = offsetof(struct type, field), .added = true \
     }
+#define ADDED_BOOL(type, field)                                                       \
+    {                                                                                 \
+        .kind = BH_COLUMN_BOOL, .offset = offsetof(struct type, field), .added = true \
+    }
 #define TEXT(type, field)                                              \
     {                                                                  \
         .kind = BH_COLUMN_TEXT, .offset = offsetof(struct type, field) \
@@ -88,19 +92,27 @@ static const struct bh_store_column attempt_columns[] = {
     ADDED_TEXT(bh_attempt_row, limits),
     ADDED_INT(bh_attempt_row, output_dropped),
     ADDED_TEXT(bh_attempt_row, evidence),
+    ADDED_TEXT(bh_attempt_row, kind),
+    ADDED_TEXT(bh_attempt_row, snapshot),
+    ADDED_BOOL(bh_attempt_row, snapshot_reused),
+    ADDED_TEXT(bh_attempt_row, score),
 };
-const struct bh_store_table bh_store_table_attempts = TABLE(
-    "attempts", bh_attempt_row, attempt_columns, "$1", "instance",
-    "INSERT INTO attempts (run, instance, agent, status, reason, detail, box, attempt, try, epoch, exit_code, "
-    "signal, created, started, ended, selected, usage, kept_box, limits, output_dropped, evidence, sum) "
-    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) "
-    "ON CONFLICT (run, instance) DO UPDATE SET agent = excluded.agent, status = excluded.status, "
-    "reason = excluded.reason, detail = excluded.detail, box = excluded.box, attempt = excluded.attempt, "
-    "try = excluded.try, epoch = excluded.epoch, exit_code = excluded.exit_code, signal = excluded.signal, "
-    "created = excluded.created, started = excluded.started, ended = excluded.ended, "
-    "selected = excluded.selected, usage = excluded.usage, kept_box = excluded.kept_box, "
-    "limits = excluded.limits, output_dropped = excluded.output_dropped, evidence = excluded.evidence, "
-    "sum = excluded.sum");
+const struct bh_store_table bh_store_table_attempts =
+    TABLE("attempts", bh_attempt_row, attempt_columns, "$1", "instance",
+          "INSERT INTO attempts (run, instance, agent, status, reason, detail, box, attempt, try, epoch, exit_code, "
+          "signal, created, started, ended, selected, usage, kept_box, limits, output_dropped, evidence, "
+          "kind, snapshot, snapshot_reused, score, sum) "
+          "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, "
+          "$22, $23, $24, "
+          "$25, $26) "
+          "ON CONFLICT (run, instance) DO UPDATE SET agent = excluded.agent, status = excluded.status, "
+          "reason = excluded.reason, detail = excluded.detail, box = excluded.box, attempt = excluded.attempt, "
+          "try = excluded.try, epoch = excluded.epoch, exit_code = excluded.exit_code, signal = excluded.signal, "
+          "created = excluded.created, started = excluded.started, ended = excluded.ended, "
+          "selected = excluded.selected, usage = excluded.usage, kept_box = excluded.kept_box, "
+          "limits = excluded.limits, output_dropped = excluded.output_dropped, evidence = excluded.evidence, "
+          "kind = excluded.kind, snapshot = excluded.snapshot, snapshot_reused = excluded.snapshot_reused, "
+          "score = excluded.score, sum = excluded.sum");
 
 static const struct bh_store_column artifact_columns[] = {
     TEXT(bh_artifact_row, run),         TEXT(bh_artifact_row, name),       TEXT(bh_artifact_row, digest),

@@ -52,6 +52,10 @@ struct bh_attempt_row {
     char *kept_box;         /* or NULL */
     char *limits;           /* what held its limits: "memory=cgroup-v2 disk=watchdog", or NULL */
     int64_t output_dropped; /* bytes of stdout and stderr */
+    char *kind;             /* "setup", "prepare": what attempts start from (attempt 0); NULL: the attempt itself */
+    char *snapshot;         /* digest of what it started from or made, or NULL */
+    bool snapshot_reused;   /* of a setup or preparation: it had been made before, nothing was run */
+    char *score;            /* a decimal, or NULL */
     char *evidence;         /* JSON object: what is known of a collision or a wedge (docs/watch.md), or NULL */
 };
 struct bh_artifact_row {

@@ -238,7 +238,7 @@ int bh_store_list_attempts(struct bh_store *s, const char *run, struct bh_attemp
         s, &bh_store_table_attempts,
         "SELECT t.run, t.instance, t.agent, t.status, t.reason, t.detail, t.box, t.attempt, t.try, t.epoch, "
         "t.exit_code, t.signal, t.created, t.started, t.ended, t.selected, t.usage, t.kept_box, t.limits, "
-        "t.output_dropped, t.evidence, t.sum "
+        "t.output_dropped, t.evidence, t.kind, t.snapshot, t.snapshot_reused, t.score, t.sum "
         "FROM attempts t LEFT JOIN agents a ON a.run = t.run AND a.name = t.agent WHERE t.run = $1 "
         "ORDER BY coalesce(a.position, 9223372036854775807), t.agent, t.attempt, t.try, t.instance",
         run, &rows, ret_n, err);

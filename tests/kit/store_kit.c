@@ -246,6 +246,10 @@ static void same_attempt(const struct bh_attempt_row *got, const struct bh_attem
     SAME_TEXT(limits);
     SAME_INT(output_dropped);
     SAME_TEXT(evidence);
+    SAME_TEXT(kind);
+    SAME_TEXT(snapshot);
+    SAME_INT(snapshot_reused);
+    SAME_TEXT(score);
     SAME_INT(attempt);
     SAME_INT(try_);
     SAME_INT(epoch);
@@ -348,7 +352,11 @@ static void rows_keep_every_field(void **state)
                                      .kept_box = T("t-kept"),
                                      .limits = T("memory=cgroup-v2"),
                                      .output_dropped = 24,
-                                     .evidence = T("{\"kind\":\"collision\"}")};
+                                     .evidence = T("{\"kind\":\"collision\"}"),
+                                     .kind = T("prepare"),
+                                     .snapshot = T("sha256:11"),
+                                     .snapshot_reused = true,
+                                     .score = T("-2.5")};
     struct bh_artifact_row artifact = {
         id.s,         T("f-name"),       T("sha256:00"), T("f-kind"), T("f-agent"), T("f-instance"),
         T("f-label"), T("f-provenance"), INT64_MAX,      31,          true,         false,

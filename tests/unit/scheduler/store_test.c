@@ -177,11 +177,11 @@ static void a_newer_store_is_refused_untouched(void **state)
     struct bh_store *s = NULL;
     struct bh_err *why = NULL;
     T_INT(bh_store_open(&h->home, BH_STORE_WRITE, &s, &why), -BH_E_STORE_VERSION);
-    T_TRUE(strstr(bh_err_message(why), "bulkhead.db': the store has version 7, this bulkhead knows up to 3") != NULL);
+    T_TRUE(strstr(bh_err_message(why), "bulkhead.db': the store has version 7, this bulkhead knows up to 4") != NULL);
     T_STR(bh_err_get_hint(why), "use the newer bulkhead, or another --home");
     bh_err_free(why);
     T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "version 7");
-    tamper(h, "PRAGMA user_version=2");
+    tamper(h, "PRAGMA user_version=4");
     s = open_store(h, BH_STORE_READ);
     T_OK(read_all(s, kit_run_id(1).s, &err));
     bh_store_close(s);
@@ -195,9 +195,11 @@ static void an_older_store_is_brought_up(void **state)
     fill(h);
     tamper(h, "ALTER TABLE runs DROP COLUMN limits; ALTER TABLE attempts DROP COLUMN limits; "
               "ALTER TABLE attempts DROP COLUMN output_dropped; ALTER TABLE attempts DROP COLUMN evidence; "
+              "ALTER TABLE attempts DROP COLUMN kind; ALTER TABLE attempts DROP COLUMN snapshot; "
+              "ALTER TABLE attempts DROP COLUMN snapshot_reused; ALTER TABLE attempts DROP COLUMN score; "
               "PRAGMA user_version=1");
     struct bh_store *s = NULL;
-    T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "has version 1, this bulkhead reads 3");
+    T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "has version 1, this bulkhead reads 4");
     s = open_store(h, BH_STORE_WRITE);
     T_OK(read_all(s, id.s, &err));
     struct bh_attempt_row attempt = {.run = id.s, .instance = (char *)(uintptr_t) "i", .output_dropped = 3};
