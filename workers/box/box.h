@@ -77,6 +77,18 @@ struct bh_exec_spec {
     bool give_to_agent; /* after it has ended well, /workspace and /home/agent are given to the agent (setup) */
 };
 
+/* What one exec of a shared box has taken; -1: not known. */
+#define BH_BOX_PORTS_MAX 8
+struct bh_box_share {
+    uint64_t tag;
+    int64_t cpu_ms, memory_bytes, memory_peak_bytes; /* memory: now, without the cache of files; peak: with it */
+    int64_t written_bytes; /* handed to the kernel by processes that live, or were waited for */
+    int64_t waited_ms;     /* its living processes, for a processor */
+    int64_t processes;
+    uint16_t ports[BH_BOX_PORTS_MAX]; /* TCP ports that it listens on */
+    size_t n_ports;
+};
+
 enum bh_exec_end { BH_EXEC_EXITED, BH_EXEC_SIGNALED, BH_EXEC_NOT_STARTED, BH_EXEC_BOX_LOST };
 struct bh_exec_result {
     enum bh_exec_end end;
@@ -86,6 +98,7 @@ struct bh_exec_result {
     int64_t cpu_ms, max_rss_bytes;
     bool oom, pids, disk_full; /* a limit was hit while it ran (by it, as far as the kernel tells) */
     bool inodes;               /* with disk_full: it is files that were too many, not bytes */
+    struct bh_box_share share; /* in a shared box: what it took, as far as that is known at its end */
     char note[240];            /* which limit and how, in words for people, where a watch stopped it; or "" */
 };
 
@@ -159,6 +172,8 @@ struct bh_box_ops {
      * where nobody can tell.
      */
     bool (*writers)(struct bh_box *box, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret);
+    /* Of a shared box: what each exec that runs in it has taken. May be absent. */
+    size_t (*census)(struct bh_box *box, struct bh_box_share *ret, size_t max);
     /* Ends the (quiet) box and turns its upper into run_dir/layers/LAYER, durable on success; the box is gone
      * afterwards either way. */
     void (*freeze)(struct bh_box *box, const char *layer, bh_box_done_fn fn, void *arg);

@@ -212,6 +212,7 @@ static const struct bh_box_ops ns_ops = {
     .open_output = bh_ns_open_output,
     .moment = bh_ns_moment,
     .writers = bh_ns_writers,
+    .census = bh_ns_census,
     .freeze = op_freeze,
     .destroy = op_destroy,
 };

@@ -43,6 +43,7 @@ static void on_full(void *arg, const char *note)
 {
     struct bh_box *box = arg;
     bool several = !bh_list_empty(&box->execs) && box->execs.next->next != &box->execs;
+    bh_ns_census_note(box);
     BH_LIST_FOREACH (it, tmp, &box->execs) {
         if (!EXEC(it)->disk_full) /* the first word stays: whoever takes long to die is told of again */
             (void)snprintf(EXEC(it)->note, sizeof(EXEC(it)->note), "%s%s", note,

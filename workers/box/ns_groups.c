@@ -68,6 +68,25 @@ int bh_ns_group_exec(struct bh_exec *exec, const struct bh_limits *limits, int f
 
 /* --- what was counted --- */
 
+static void fill(int64_t *to, int64_t n)
+{
+    if (*to < 0)
+        *to = n;
+}
+
+void bh_ns_group_share(const struct bh_exec *exec, struct bh_box_share *ret)
+{
+    char name[BH_NS_GROUP_NAME];
+    if (!exec->grouped)
+        return;
+    name_exec(exec, name);
+    struct bh_cgroup_usage u = bh_cgroup_usage(&exec->box->ns->cgroup, name);
+    fill(&ret->cpu_ms, u.cpu_ms);
+    fill(&ret->memory_bytes, u.memory);
+    fill(&ret->memory_peak_bytes, u.memory_peak);
+    fill(&ret->processes, u.tasks > 0 ? u.tasks - 1 : u.tasks); /* its PID 1 is ours */
+}
+
 static bool rose(int64_t from, int64_t to)
 {
     return to > (from > 0 ? from : 0);

@@ -132,6 +132,8 @@ struct bh_exec {
     int64_t memory;                 /* its own limit, where nothing but the watch holds it; 0: none */
     struct bh_disk_scale *scale;    /* which begins when it has started */
     char note[240];
+    struct bh_box_share share; /* as it was noted when the box was stopped, where it is */
+    bool weighed;
     uint64_t tag; /* of whoever asked for it */
     int inside;   /* in a shared box: its PID 1 as init numbers it, 0: not told yet */
     bool named;   /* the watch knows its mount */
@@ -190,6 +192,8 @@ int bh_ns_limits_check_exec(const struct bh_box *box, const struct bh_limits *li
 /* ns_groups.c */
 /* In a shared box: makes the group of an exec; how many of fds it joins by (the caller's), or -1 with errno. */
 int bh_ns_group_exec(struct bh_exec *exec, const struct bh_limits *limits, int fds[static BH_CGROUP_PARTS]);
+/* Of its own group, what is -1 in it. */
+void bh_ns_group_share(const struct bh_exec *exec, struct bh_box_share *ret);
 /* What the kernel has counted goes into the result. While the groups are there. */
 void bh_ns_group_ended(struct bh_exec *exec, struct bh_exec_result *result);
 /* Stops every process of a box, its init too, and lets them go on. Blocks for up to some 15 ms. -1 with errno: ENOTSUP
@@ -210,6 +214,13 @@ void bh_ns_watch_stop(struct bh_box *box); /* nothing of it runs any more */
 void bh_ns_watch_fini(struct bh_box *box);
 uint64_t bh_ns_moment(struct bh_box *box);
 bool bh_ns_writers(struct bh_box *box, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret);
+
+/* ns_census.c */
+/* The box is about to be stopped: what each exec has taken is noted as it is now. */
+void bh_ns_census_note(struct bh_box *box);
+size_t bh_ns_census(struct bh_box *box, struct bh_box_share *ret, size_t max);
+/* While its groups are there. */
+void bh_ns_census_ended(const struct bh_exec *exec, struct bh_exec_result *result);
 
 /* ns_talk.c */
 int bh_ns_talk_start(struct bh_box *box);

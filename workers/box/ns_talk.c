@@ -24,6 +24,8 @@ static void finish_exec(struct bh_exec *exec, const struct bh_exec_result *resul
 {
     struct bh_exec gone = *exec;
     struct bh_exec_result whole = *result;
+    if (exec->box->shared)
+        bh_ns_census_ended(exec, &whole);
     bh_ns_group_ended(exec, &whole);
     bh_ns_disk_ended(exec, &whole);
     bh_list_remove(&exec->link);

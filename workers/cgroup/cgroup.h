@@ -98,6 +98,12 @@ struct bh_cgroup_events {
 };
 struct bh_cgroup_events bh_cgroup_events(const struct bh_cgroup *cg, const char *group);
 
+/* What it has taken so far; -1: not to be had. */
+struct bh_cgroup_usage {
+    int64_t cpu_ms, memory, memory_peak, tasks; /* memory: without the cache of files; peak: with it */
+};
+struct bh_cgroup_usage bh_cgroup_usage(const struct bh_cgroup *cg, const char *group);
+
 /* Open for writing "0": an exec of a shared box. As bh_cgroup_make, but never by CLONE_INTO_CGROUP. */
 int bh_cgroup_make_exec(const struct bh_cgroup *cg, const char *group, int fds[static BH_CGROUP_PARTS]);
 
