@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "artifact-bus/cas_priv.h"
@@ -56,6 +57,8 @@ static int open_folders(struct bh_cas *cas, const char *tmp_dir, struct bh_err *
 {
     BH_CLEANUP_FREE char *objects = bh_path_join(cas->dir, "sha256");
     int rc = open_folder(objects, &cas->objects, err);
+    if (rc == 0) /* against cas_sweep.c; a file system that cannot lock has nobody to be kept out either */
+        (void)flock(cas->objects, LOCK_SH);
     if (rc == 0)
         rc = open_folder(tmp_dir, &cas->tmp, err);
     return rc == 0 ? check_same_fs(cas, tmp_dir, err) : rc;

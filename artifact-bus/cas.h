@@ -11,7 +11,10 @@
 
 struct bh_cas;
 
-/* `dir` is made where it is absent. Temporary files go to `tmp_dir` (same file system), which the caller empties. */
+/*
+ * `dir` is made where it is absent. Temporary files go to `tmp_dir` (same file system), which the caller empties. While
+ * it is open nothing is swept from the store.
+ */
 int bh_cas_open(const char *dir, const char *tmp_dir, struct bh_cas **ret, struct bh_err **err) BH_MUST_CHECK;
 void bh_cas_close(struct bh_cas *cas);
 
@@ -43,3 +46,20 @@ int bh_cas_link(struct bh_cas *cas, const struct bh_digest *digest, bool executa
                 struct bh_err **err) BH_MUST_CHECK;
 /* Hashes the stored bytes again: -BH_E_STORE_CORRUPT names the object where they differ. */
 int bh_cas_verify(struct bh_cas *cas, const struct bh_digest *digest, struct bh_err **err) BH_MUST_CHECK;
+
+/*
+ * Removes objects that nobody wants any more. Whoever has the store open keeps it from that (bh_cas_open waits while it
+ * goes on, so that nobody comes to rely on an object that is about to go). `wanted` is asked by the 64 hex digits of a
+ * digest.
+ */
+struct bh_cas_sweep {
+    bool dry_run;
+    bool (*wanted)(void *arg, const char *hex);
+    /* One that goes: its path below the store, the blocks that it takes, 0 or the errno of why it is still there. */
+    void (*found)(void *arg, const char *path, int64_t bytes, int error);
+    void *arg;
+};
+/* The store to oneself: a descriptor to be closed, -1 with errno (EWOULDBLOCK: somebody has it open). */
+int bh_cas_hold(const char *dir);
+/* By whoever holds it. Error: IO. A missing store is an empty one. */
+int bh_cas_sweep(const char *dir, const struct bh_cas_sweep *how, struct bh_err **err) BH_MUST_CHECK;

@@ -72,6 +72,9 @@ static void print_json(struct report *r, struct bh_val *v, const struct bh_gc_re
     bh_val_set_bool(v, "dry_run", r->dry_run);
     bh_val_set_int(v, "bytes", r->bytes);
     bh_val_set_int(v, "in_use", (int64_t)result->in_use);
+    bh_val_set_int(v, "runs", (int64_t)result->runs);
+    bh_val_set_int(v, "in_shells", (int64_t)result->in_shells);
+    bh_val_set_bool(v, "shared_in_use", result->shared_in_use);
     struct bh_val *bases = bh_val_set(v, "bases", bh_val_map());
     bh_val_set_int(bases, "kept", (int64_t)result->bases);
     bh_val_set_int(bases, "bytes", result->base_bytes);
@@ -94,29 +97,42 @@ static void print_text(const struct report *r, const struct bh_gc_result *result
     if (result->in_use > 0)
         fprintf(stderr, "%zu %s not touched: somebody owns %s\n", result->in_use, result->in_use == 1 ? "run" : "runs",
                 result->in_use == 1 ? "it" : "them");
+    if (result->in_shells > 0)
+        fprintf(stderr, "%zu old %s not removed: somebody is in a box of %s\n", result->in_shells,
+                result->in_shells == 1 ? "run" : "runs", result->in_shells == 1 ? "it" : "them");
+    if (result->shared_in_use)
+        fprintf(stderr, "snapshots, images and stored objects were not looked at: a run is alive\n");
     if (result->bases > 0)
         fprintf(stderr, "%zu %s kept, %s: made once, for all runs\n", result->bases,
                 result->bases == 1 ? "base" : "bases", bh_format_size(result->base_bytes, bases));
 }
 
-static int refuse_retention(const struct bh_args *args, struct bh_err **err)
+/* --- retention --- */
+
+static int read_keep(const struct bh_args *args, struct bh_gc_keep *ret, struct bh_err **err)
 {
-    static const char *const later[] = {"older-than", "keep-last", "keep-failed"};
-    for (size_t i = 0; i < BH_ARRAY_LEN(later); i++) {
-        if (!bh_args_has(args, later[i]))
-            continue;
-        int rc = bh_err_set(err, BH_E_NOT_SUPPORTED, 0, "'--%s' is not supported yet", later[i]);
-        bh_err_hint(err, "without it gc removes what no run needs; runs themselves stay");
+    const char *older = bh_args_get(args, "older-than"), *last = bh_args_get(args, "keep-last");
+    *ret = (struct bh_gc_keep){.some = older || last, .older_than_ns = -1, .failed = bh_args_has(args, "keep-failed")};
+    if (older && (bh_parse_duration(older, &ret->older_than_ns) != 0 || ret->older_than_ns < 0)) {
+        int rc = bh_err_set(err, BH_E_USAGE, 0, "'--older-than %s' is no duration", older);
+        bh_err_hint(err, "write 12h, or 30d for thirty days");
+        return rc;
+    }
+    if (last && (bh_parse_int(last, &ret->last) != 0 || ret->last < 0))
+        return bh_err_set(err, BH_E_USAGE, 0, "'--keep-last %s' is no number of runs", last);
+    if (ret->failed && !ret->some) {
+        int rc = bh_err_set(err, BH_E_USAGE, 0, "'--keep-failed' says which of the old runs stay, not which are old");
+        bh_err_hint(err, "add --older-than 30d or --keep-last 10; without them no run goes");
         return rc;
     }
     return 0;
 }
 
-static int collect(struct report *r, const struct bh_home *home, struct bh_val *v)
+static int collect(struct report *r, const struct bh_home *home, const struct bh_gc_keep *keep, struct bh_val *v)
 {
     struct bh_gc_result result;
     const struct bh_reclaim how = {.dry_run = r->dry_run, .found = found, .arg = r};
-    bh_gc(home, &how, &result, &r->errors);
+    bh_gc(home, &how, keep, &result, &r->errors);
     if (r->json)
         print_json(r, v, &result);
     else
@@ -136,7 +152,8 @@ static int gc(const struct bh_args *args)
     struct bh_home home = {.dirfd = -1};
     BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
     struct report r = {.args = args, .dry_run = bh_args_has(args, "dry-run"), .json = bh_args_json(args)};
-    int rc = refuse_retention(args, &err);
+    struct bh_gc_keep keep;
+    int rc = read_keep(args, &keep, &err);
     if (rc != 0)
         return bh_cli_fail(args, err);
     (void)bh_subids_enter(); /* what boxes left may be theirs */
@@ -156,26 +173,29 @@ static int gc(const struct bh_args *args)
             print_text(&r, &none);
         return 0;
     }
-    int status = collect(&r, &home, v);
+    int status = collect(&r, &home, &keep, v);
     bh_home_close(&home);
     return status;
 }
 
 static const struct bh_opt opts[] = {
     {"dry-run", 'n', BH_OPT_FLAG, NULL, "say what would go, touch nothing"},
-    {"older-than", 0, BH_OPT_VALUE, "DURATION", "runs that ended before (not yet)"},
-    {"keep-last", 0, BH_OPT_VALUE, "N", "all but the newest runs (not yet)"},
-    {"keep-failed", 0, BH_OPT_FLAG, NULL, "leave runs that failed (not yet)"},
+    {"older-than", 0, BH_OPT_VALUE, "DURATION", "remove runs that ended longer ago"},
+    {"keep-last", 0, BH_OPT_VALUE, "N", "remove runs that have ended, but none of the N newest"},
+    {"keep-failed", 0, BH_OPT_FLAG, NULL, "of those, leave what failed or was cancelled"},
 };
 
 const struct bh_cmd bh_cmd_gc = {
     .name = "gc",
     .operands = "",
-    .summary = "remove what killed processes left behind",
-    .example = "bulkhead gc --dry-run",
-    .more = "Boxes, temporary files and half-made layers of runs that nobody owns, runs that never came into being,\n"
-            "half-made bases and control groups of dead launchers. What a run needs to be resumed or read stays, and\n"
-            "live runs are not touched: it may run at any moment.",
+    .summary = "remove what nobody needs any more",
+    .example = "bulkhead gc --dry-run\nbulkhead gc --older-than 30d --keep-last 10 --keep-failed",
+    .more =
+        "What killed processes left: boxes, temporary files and half-made layers of runs that nobody owns, runs that\n"
+        "never came into being, half-made bases and control groups. Then what no run names any more: snapshots,\n"
+        "layers of images, stored objects. With --older-than or --keep-last also old runs, with all that is theirs;\n"
+        "where both are given a run must be old by both. What a run that stays needs to be resumed or read stays,\n"
+        "a run that was interrupted is never old, live runs are not touched: it may run at any moment.",
     .opts = opts,
     .n_opts = BH_ARRAY_LEN(opts),
     .run = gc,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler/gc.h"
+#include "scheduler/gc_priv.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -21,16 +21,7 @@
 /* A file of that prefix is in the hands of its writer for milliseconds. */
 #define TEMPORARY_AGE_US (INT64_C(60) * 1000000)
 
-struct gc {
-    const struct bh_home *home;
-    const struct bh_reclaim *how;
-    struct bh_gc_result *ret;
-    struct bh_errlist *errors;
-    struct bh_store *store; /* NULL: there is none, or none that can be read */
-    const char *run;        /* in whose folder we are */
-};
-
-static void add_error(const struct gc *g, struct bh_err *err)
+void bh_gc_error(const struct bh_gc_work *g, struct bh_err *err)
 {
     if (err)
         bh_errlist_add(g->errors, err);
@@ -41,7 +32,7 @@ static void add_error(const struct gc *g, struct bh_err *err)
 /* Below a run's folder: the path is told from the home. */
 static void found_in_run(void *arg, const struct bh_reclaimed *what)
 {
-    const struct gc *g = arg;
+    const struct bh_gc_work *g = arg;
     BH_CLEANUP_FREE char *path = bh_asprintf("runs/%s/%s", g->run, what->path);
     struct bh_reclaimed whole = *what;
     whole.path = path;
@@ -49,7 +40,7 @@ static void found_in_run(void *arg, const struct bh_reclaimed *what)
         g->how->found(g->how->arg, &whole);
 }
 
-static bool has_layers(const struct gc *g)
+static bool has_layers(const struct bh_gc_work *g)
 {
     BH_CLEANUP_FREE char *path = bh_home_run_path(g->home, g->run, "layers");
     struct stat st;
@@ -57,7 +48,7 @@ static bool has_layers(const struct gc *g)
 }
 
 /* A run that succeeded needs its layers for kept boxes alone, whatever of them; any other may be resumed. */
-static int clear_run(struct gc *g, bool succeeded, struct bh_err **err)
+static int clear_run(struct bh_gc_work *g, bool succeeded, struct bh_err **err)
 {
     const struct bh_reclaim how = {.dry_run = g->how->dry_run, .found = found_in_run, .arg = g};
     BH_CLEANUP_FREE char *dir = bh_home_run_path(g->home, g->run, NULL);
@@ -77,7 +68,7 @@ static int clear_run(struct gc *g, bool succeeded, struct bh_err **err)
     return rc;
 }
 
-static void remove_empty(const struct gc *g)
+static void remove_empty(const struct bh_gc_work *g)
 {
     static const char *const names[] = {"tmp", "boxes", "layers"};
     BH_CLEANUP_FREE char *rel = bh_path_join("runs", g->run);
@@ -87,7 +78,7 @@ static void remove_empty(const struct gc *g)
 }
 
 /* Its owner died between the head mark and the first commit. One that the store has lost is another error. */
-static void remove_unborn(const struct gc *g)
+static void remove_unborn(const struct bh_gc_work *g)
 {
     BH_CLEANUP_FD int runs = bh_home_open_folder(g->home, "runs");
     if (runs >= 0)
@@ -95,7 +86,7 @@ static void remove_unborn(const struct gc *g)
 }
 
 /* The lock is held: what the store says of the run now is so until we let it go. */
-static void look_at_run(struct gc *g)
+static void look_at_run(struct bh_gc_work *g)
 {
     struct bh_run_row row = {0};
     struct bh_err *err = NULL;
@@ -110,10 +101,10 @@ static void look_at_run(struct gc *g)
     if (rc == 0 && !g->how->dry_run)
         remove_empty(g);
     bh_run_row_fini(&row);
-    add_error(g, err);
+    bh_gc_error(g, err);
 }
 
-static void clear_runs(struct gc *g)
+static void clear_runs(struct bh_gc_work *g)
 {
     BH_CLEANUP_MAP struct bh_map *names = bh_map_new(NULL);
     DIR *dir = bh_home_list(g->home, "runs");
@@ -129,6 +120,8 @@ static void clear_runs(struct gc *g)
     for (size_t it = 0; bh_map_next(names, &it, &name, &unused);) {
         BH_CLEANUP_FD int lock = -1;
         g->run = name;
+        if (bh_map_has(g->gone, name))
+            continue;
         if (bh_home_hold_run(g->home, name, &lock) == 1)
             look_at_run(g);
         else
@@ -136,18 +129,18 @@ static void clear_runs(struct gc *g)
     }
 }
 
-static void open_store(struct gc *g)
+static void open_store(struct bh_gc_work *g)
 {
     struct bh_err *err = NULL;
     int rc = bh_store_open(g->home, BH_STORE_READ, &g->store, &err);
     if (rc == -BH_E_NOT_FOUND)
         bh_err_free(BH_TAKE(err)); /* nothing was ever recorded */
-    add_error(g, err);
+    bh_gc_error(g, err);
 }
 
 /* --- the rest of the home --- */
 
-static void clear_temporary(const struct gc *g)
+static void clear_temporary(const struct bh_gc_work *g)
 {
     int copy = openat(g->home->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
@@ -164,7 +157,7 @@ static void clear_temporary(const struct gc *g)
     (void)closedir(dir);
 }
 
-static void count_in(const struct gc *g, const char *folder)
+static void count_in(const struct bh_gc_work *g, const char *folder)
 {
     DIR *dir = bh_home_list(g->home, folder);
     if (!dir)
@@ -179,7 +172,7 @@ static void count_in(const struct gc *g, const char *folder)
 }
 
 /* Of images each layer counts. */
-static void count_bases(const struct gc *g)
+static void count_bases(const struct bh_gc_work *g)
 {
     count_in(g, "bases");
     count_in(g, "bases/images");
@@ -189,16 +182,17 @@ static void count_bases(const struct gc *g)
 
 static void found_group(void *arg, const char *path, int error)
 {
-    const struct gc *g = arg;
+    const struct bh_gc_work *g = arg;
     const struct bh_reclaimed what = {.kind = "control group", .path = path, .error = error};
     if (g->how->found)
         g->how->found(g->how->arg, &what);
 }
 
-void bh_gc(const struct bh_home *home, const struct bh_reclaim *how, struct bh_gc_result *ret,
-           struct bh_errlist *errors)
+void bh_gc(const struct bh_home *home, const struct bh_reclaim *how, const struct bh_gc_keep *keep,
+           struct bh_gc_result *ret, struct bh_errlist *errors)
 {
-    struct gc g = {.home = home, .how = how, .ret = ret, .errors = errors};
+    BH_CLEANUP_MAP struct bh_map *gone = bh_map_new(NULL);
+    struct bh_gc_work g = {.home = home, .how = how, .keep = keep, .ret = ret, .errors = errors, .gone = gone};
     const struct bh_cgroup_reclaim_how groups = {.dry_run = how->dry_run, .found = found_group, .arg = &g};
     *ret = (struct bh_gc_result){0};
     (void)bh_cgroup_reclaim_how(&groups, NULL);
@@ -206,8 +200,11 @@ void bh_gc(const struct bh_home *home, const struct bh_reclaim *how, struct bh_g
     bh_sweep_half_bases(home, how);
     clear_temporary(&g);
     open_store(&g);
-    if (g.store)
+    if (g.store) {
+        bh_gc_runs(&g);
         clear_runs(&g);
+        bh_gc_shared(&g);
+    }
     bh_store_close(g.store);
     count_bases(&g);
 }

@@ -100,6 +100,12 @@ struct bh_store_batch {
  */
 int bh_store_commit(struct bh_store *s, const struct bh_store_batch *batch, struct bh_err **err) BH_MUST_CHECK;
 
+/*
+ * Forgets a run: its events, rows and texts, in one transaction. Its head mark must be out of the way before (its
+ * folder renamed), and it must be taken by the caller. A run that is not there is fine.
+ */
+int bh_store_forget(struct bh_store *s, const char *run, struct bh_err **err) BH_MUST_CHECK;
+
 /* --- reading --- */
 typedef int (*bh_store_event_fn)(void *arg, int64_t seq, struct bh_wall at, const char *kind, const char *payload,
                                  struct bh_err **err);

@@ -68,10 +68,10 @@ has 'says so' "$errs" "no state directory at '$work/none'"
 BULKHEAD_HOME=$work/none expect 0 'gc without a state directory' bulkhead gc
 same 'has nothing to do' "$out" 'nothing is left over'
 check 'and makes none' test ! -e none
-for option in '--older-than 3d' '--keep-last 2' '--keep-failed'; do
+for option in '--older-than 3' '--keep-last x' '--keep-last -1' '--keep-failed'; do
   # shellcheck disable=SC2086
-  expect 3 "gc $option" bulkhead gc $option
-  has 'is for later' "$errs" 'not supported yet'
+  expect 2 "gc $option" bulkhead gc $option
+  has 'is named' "$errs" "${option%% *}"
 done
 expect 2 'an operand' bulkhead gc all
 

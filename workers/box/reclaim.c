@@ -25,6 +25,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "workers/box/box.h"
+#include "workers/box/stand.h"
 #include "workers/disk/count.h"
 #include "workers/disk/quota.h"
 #include "workers/rootfs/layers.h"
@@ -185,6 +186,27 @@ static int used_layers(int layers, const char *const *keep, size_t n, struct bh_
     return 0;
 }
 
+/* What kept boxes stand on. A layer that is gone is no reason to keep the others less. */
+static void kept_layers(int run, struct bh_map *used)
+{
+    int boxes = open_dir(run, "boxes");
+    DIR *dir = boxes >= 0 ? fdopendir(boxes) : NULL;
+    if (!dir) {
+        bh_close(boxes);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir));) {
+        struct bh_box_stand stand = {0};
+        BH_CLEANUP_FD int box = e->d_name[0] != '.' ? open_dir(dirfd(dir), e->d_name) : -1;
+        if (box < 0 || !is_kept(box) || bh_box_stand_read(box, &stand, NULL) != 0)
+            continue;
+        for (size_t i = 0; i < stand.n_layers; i++)
+            (void)bh_map_put(used, stand.layers[i], NULL);
+        bh_box_stand_fini(&stand);
+    }
+    (void)closedir(dir);
+}
+
 static int reclaim_layers(int run, const char *const *keep, size_t n, const struct bh_reclaim *how, struct bh_err **err)
 {
     BH_CLEANUP_MAP struct bh_map *used = bh_map_new(NULL);
@@ -193,6 +215,7 @@ static int reclaim_layers(int run, const char *const *keep, size_t n, const stru
     if (layers < 0)
         return errno == ENOENT && n == 0 ? 0 : bh_err_set(err, BH_E_IO, errno, "cannot open the layers");
     int rc = used_layers(layers, keep, n, used, err);
+    kept_layers(run, used);
     if (rc == 0 && each_entry(layers, remove_unused_layer, &c) < 0)
         rc = bh_err_set(err, BH_E_IO, errno, "cannot remove a layer");
     return rc;

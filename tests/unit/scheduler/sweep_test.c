@@ -148,7 +148,7 @@ static void collects_without_a_store(void **state)
     T_OK(bh_write_file_atomic(old, "x", 1, 0600, &err));
     T_OK(bh_write_file_atomic(young, "x", 1, 0600, &err));
     T_INT(utimensat(AT_FDCWD, old, hour, 0), 0);
-    bh_gc(&f->home, &how, &result, &errors);
+    bh_gc(&f->home, &how, NULL, &result, &errors);
     T_TRUE(!is_there(f, orphan, NULL) && is_there(f, recorded, "tmp"));
     T_TRUE(access(old, F_OK) < 0 && access(young, F_OK) == 0);
     T_TRUE(n >= 2);
@@ -174,7 +174,7 @@ static void links_are_not_followed(void **state)
     T_INT(rmdir(bases), 0);
     T_INT(symlink(elsewhere, bases), 0);
     T_INT(symlink(run, runs), 0);
-    bh_gc(&f->home, &how, &result, &errors);
+    bh_gc(&f->home, &how, NULL, &result, &errors);
     bh_sweep_at_start(&f->home);
     bh_sweep_unrecorded_run(&f->home, orphan.s);
     bh_sweep_ended_run(&f->home, orphan.s, true);
