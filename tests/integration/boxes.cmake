@@ -12,6 +12,15 @@ foreach(topic exec isolation network files life)
                    ARGS ${mode} $<TARGET_FILE:test_boxes_${topic}> LABEL integration TIMEOUT 120)
   endforeach()
 endforeach()
+# Warm forks.
+add_executable(test_boxes_warm boxes/warm_test.c)
+set_target_properties(test_boxes_warm PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(test_boxes_warm PRIVATE bh_box_kit bh_test_support PkgConfig::cmocka bh_flags)
+add_dependencies(test_boxes_warm bulkhead-launcher bulkhead-init)
+foreach(mode root user userns)
+  bh_script_test(forks.warm.${mode} SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/boxes/in_mode.sh
+                 ARGS ${mode} $<TARGET_FILE:test_boxes_warm> LABEL forks TIMEOUT 120)
+endforeach()
 # Ends, by the thousand; ten times as many in a storm.
 add_executable(test_boxes_endings boxes/endings_test.c)
 set_target_properties(test_boxes_endings PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

@@ -41,6 +41,12 @@ struct bh_box_spec {
     bool shared;             /* several agents: every exec gets a mount and a pid namespace of its own */
     struct bh_limits limits; /* of the whole box; 0: none. OUTPUT is not the box's business */
     bool best_effort;        /* what was asked for and cannot be enforced exactly is watched instead of refused */
+    /*
+     * Warm forks (docs/warm.md): the first command may end as a fork server; or the box is for a fork of that one,
+     * which is `beneath` it and dies with its box.
+     */
+    bool warm;
+    struct bh_exec *beneath; /* is ready (on_warm), of a box on the same backend; NULL: none */
     bool disposable;         /* its folder is never kept and never frozen: its root may live in memory */
 };
 
@@ -54,10 +60,19 @@ struct bh_box_copy {
 };
 
 struct bh_exec_spec {
+    /* In a `warm` box: it may become a fork server; called at most once, when it is one, alone in its box and the root
+     * cannot be written any more. It then stands as long as the server does. With the argument of the end's callback.
+     * NULL: an ordinary command. */
+    void (*on_warm)(void *arg);
+    /* In a box that is beneath one: not executed, but a fork of it, which finds argv, env and cwd. In a fork server
+     * that has ended, says nothing or is not believed, NOT_STARTED. */
+    bool fork;
     const char *const *argv; /* NULL-terminated; argv[0] is looked up in the PATH of env when it holds no '/' */
     const char *const *env;  /* NULL-terminated "NAME=value" */
     const char *cwd;
-    bool root; /* uid 0 in the box, else the agent's uid 1000 */
+    bool root;     /* uid 0 in the box, else the agent's uid 1000 */
+    bool terminal; /* stdin_fd is a terminal made for it alone, which controls it */
+    bool beside;   /* in a box that is not shared, beside the one that it is for: its end ends nothing else */
     int stdin_fd, stdout_fd,
         stderr_fd; /* borrowed until the callback or the end of the call, whichever the backend needs; dup'ed */
     const struct bh_box_copy *copies; /* carried out before the command, in order */

@@ -32,6 +32,7 @@ static void free_box(struct bh_box *box)
     bh_ns_talk_stop(box);
     bh_ns_disk_stop(box);
     bh_ns_watch_fini(box);
+    bh_ns_warm_drop(box);
     if (box->pidfd_event)
         event_free(box->pidfd_event);
     if (box->soon)
@@ -340,6 +341,10 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
     bool dirs = spec->writable_usr && spec->n_base_layers == 0 && !bh_box_owner_maps(&box->ns->owner);
     msg.flags |= (dirs ? BH_CREATE_USR_DIRS : 0) | (spec->workspace_of ? BH_CREATE_WORKSPACE : 0) |
                  (spec->fork_of ? BH_CREATE_FORK : 0);
+    int fds[3] = {their_end};
+    size_t nfds = 1;
+    if (bh_ns_warm_create(box, spec, &msg, fds, &nfds) < 0)
+        return bh_err_set(err, BH_E_NOT_FOUND, 0, "cannot make box '%s': the fork server has ended", box->key);
     bh_buf_add(&out, &msg, sizeof(msg));
     bh_pack_str(&out, below_home(box->ns, spec->run_dir));
     bh_pack_str(&out, box->key);
@@ -359,7 +364,7 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
         bh_pack_str(&out, spec->fork_of);
         bh_pack_str(&out, spec->kept ? spec->kept : "");
     }
-    if (bh_outbox_send(&box->ns->to_launcher, out.data, out.len, &their_end, 1) < 0)
+    if (bh_outbox_send(&box->ns->to_launcher, out.data, out.len, fds, nfds) < 0)
         return bh_err_set(err, BH_E_HOST, errno, "cannot speak to the launcher");
     box->asked = true;
     return 0;

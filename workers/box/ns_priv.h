@@ -19,6 +19,7 @@ struct event;
 
 struct bh_disk_watch;
 struct bh_disk_box;
+struct bh_ns_server; /* ns_warm.c */
 struct bh_fan;
 
 #define NS_MAGIC 0x6e736261u
@@ -100,6 +101,9 @@ struct bh_box {
     struct event *control_event, *pidfd_event;
     struct bh_outbox to_box;
     struct bh_list execs, asks;
+    bool warm;                       /* a command in it may be a fork server, or a fork of one */
+    struct bh_ns_server *server;     /* is ready in it; NULL: none */
+    uint64_t beneath;                /* the box of the server that this one is beneath; 0: none */
     struct bh_fan *fan;              /* of a shared box in which several have run; NULL: none */
     struct event *fan_event;         /* while it watches */
     uint32_t root_major, root_minor; /* the device of its root, once it has been watched */
@@ -137,6 +141,10 @@ struct bh_exec {
     uint64_t tag; /* of whoever asked for it */
     int inside;   /* in a shared box: its PID 1 as init numbers it, 0: not told yet */
     bool named;   /* the watch knows its mount */
+    void (*on_warm)(void *arg);
+    bool fork, ended, orphaned; /* a fork, of which its box, and that of its server have told the end */
+    struct bh_exec_result how;  /* what one of them has told */
+    char step[BH_STEP_MAX];     /* of it */
     bh_exec_done_fn fn;
     void *arg;
 };
@@ -215,6 +223,20 @@ void bh_ns_watch_fini(struct bh_box *box);
 uint64_t bh_ns_moment(struct bh_box *box);
 bool bh_ns_writers(struct bh_box *box, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret);
 
+/* ns_warm.c: fork servers and their forks. */
+/* What the launcher is to be told beside; appends to fds, which stay ours. -1: the server is gone. */
+int bh_ns_warm_create(struct bh_box *box, const struct bh_box_spec *spec, struct bh_msg_create *msg, int fds[static 3],
+                      size_t *nfds);
+/* A copy of the server's socket and what the box's groups are joined by, all the caller's; 0 or an errno. */
+int bh_ns_warm_exec(struct bh_exec *exec, const struct bh_exec_spec *spec, struct bh_msg_exec *msg, int *fds,
+                    size_t *nfds);
+/* WARM, FORKED, ORPHAN; takes fds. False: the box is not to be believed. */
+bool bh_ns_warm_report(struct bh_box *box, const struct bh_msg_report *r, const int *fds, size_t nfds);
+/* Of ENDED: whether how it ended is still to be told by another box; else *result is whole. */
+bool bh_ns_warm_holds(struct bh_exec *exec, struct bh_exec_result *result);
+void bh_ns_warm_ended(struct bh_exec *exec); /* whatever it was */
+void bh_ns_warm_drop(struct bh_box *box);    /* forgets a server */
+
 /* ns_census.c */
 /* The box is about to be stopped: what each exec has taken is noted as it is now. */
 void bh_ns_census_note(struct bh_box *box);
@@ -223,6 +245,8 @@ size_t bh_ns_census(struct bh_box *box, struct bh_box_share *ret, size_t max);
 void bh_ns_census_ended(const struct bh_exec *exec, struct bh_exec_result *result);
 
 /* ns_talk.c */
+void bh_ns_say(struct bh_box *box, const void *data, size_t len, const int *fds, size_t nfds);
+void bh_ns_finish_exec(struct bh_exec *exec, const struct bh_exec_result *result);
 int bh_ns_talk_start(struct bh_box *box);
 void bh_ns_talk_stop(struct bh_box *box);
 /* Ends whatever is open: execs with BOX_LOST, asks with an error. */

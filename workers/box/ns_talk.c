@@ -20,7 +20,7 @@
 
 /* --- what a box says --- */
 
-static void finish_exec(struct bh_exec *exec, const struct bh_exec_result *result)
+void bh_ns_finish_exec(struct bh_exec *exec, const struct bh_exec_result *result)
 {
     struct bh_exec gone = *exec;
     struct bh_exec_result whole = *result;
@@ -28,6 +28,7 @@ static void finish_exec(struct bh_exec *exec, const struct bh_exec_result *resul
         bh_ns_census_ended(exec, &whole);
     bh_ns_group_ended(exec, &whole);
     bh_ns_disk_ended(exec, &whole);
+    bh_ns_warm_ended(exec);
     bh_list_remove(&exec->link);
     exec->magic = 0;
     bh_free(exec);
@@ -48,7 +49,8 @@ static bool on_ended(struct bh_box *box, const struct bh_msg_report *r)
         if (EXEC(it)->id != r->id)
             continue;
         bh_ns_watch_ended(EXEC(it), r->mount);
-        finish_exec(EXEC(it), &result);
+        if (!bh_ns_warm_holds(EXEC(it), &result))
+            bh_ns_finish_exec(EXEC(it), &result);
         return true;
     }
     return false;
@@ -152,6 +154,11 @@ static void on_control(evutil_socket_t sock, short what, void *arg)
         fd = fds[0];
     for (size_t i = 0; !valid && i < nfds; i++)
         bh_close(fds[i]);
+    if (valid && (r.kind == BH_MSG_WARM || r.kind == BH_MSG_FORKED || r.kind == BH_MSG_ORPHAN)) {
+        if (!bh_ns_warm_report(box, &r, fds, nfds))
+            bh_ns_box_distrust(box);
+        return;
+    }
     if (valid && on_report(box, &r, &fd))
         return;
     bh_close(fd);
@@ -179,7 +186,7 @@ void bh_ns_talk_drop(struct bh_box *box)
 {
     static const struct bh_exec_result lost = {.end = BH_EXEC_BOX_LOST};
     while (!bh_list_empty(&box->execs))
-        finish_exec(EXEC(box->execs.next), &lost);
+        bh_ns_finish_exec(EXEC(box->execs.next), &lost);
     while (!bh_list_empty(&box->asks))
         finish_ask(ASK(box->asks.next), EPIPE, -1, "the box is gone");
 }
@@ -200,7 +207,7 @@ static void on_drop_soon(evutil_socket_t fd, short what, void *arg)
         struct bh_exec_result refused = {
             .end = BH_EXEC_NOT_STARTED, .status = EXEC(it)->refused, .step = EXEC(it)->refused_step};
         if (refused.status)
-            finish_exec(EXEC(it), &refused);
+            bh_ns_finish_exec(EXEC(it), &refused);
     }
 }
 
@@ -214,7 +221,7 @@ static void drop_soon(struct bh_box *box)
 }
 
 /* Where the socket is dead the pidfd will tell, and everything open ends then. */
-static void say(struct bh_box *box, const void *data, size_t len, const int *fds, size_t nfds)
+void bh_ns_say(struct bh_box *box, const void *data, size_t len, const int *fds, size_t nfds)
 {
     if (box->state != BOX_ALIVE)
         drop_soon(box);
@@ -241,7 +248,8 @@ static void pack_optional(struct bh_buf *out, const char *s, uint32_t flag, uint
 static void pack_exec(struct bh_exec *exec, struct bh_buf *out, const struct bh_exec_spec *spec,
                       struct bh_msg_exec *msg)
 {
-    msg->flags = (spec->root ? BH_EXEC_ROOT : 0) | (spec->give_to_agent ? BH_EXEC_GIVE : 0) |
+    msg->flags = (spec->terminal ? BH_EXEC_TERMINAL : 0) | (spec->beside ? BH_EXEC_BESIDE : 0) |
+                 (spec->root ? BH_EXEC_ROOT : 0) | (spec->give_to_agent ? BH_EXEC_GIVE : 0) |
                  (spec->replace ? BH_EXEC_REPLACE : 0) | (spec->restore ? BH_EXEC_RESTORE : 0);
     msg->argc = pack_list(out, spec->argv);
     msg->envc = pack_list(out, spec->env);
@@ -288,7 +296,7 @@ static void give_pipes(const struct bh_box *box, const struct bh_exec_spec *spec
 /* What goes along: the streams, a memfd with the strings where they are long, the groups to be joined. */
 struct send {
     struct bh_buf strings, out;
-    int fds[4 + BH_CGROUP_PARTS]; /* the first three are the caller's */
+    int fds[5 + BH_CGROUP_PARTS]; /* the first three are the caller's */
     size_t nfds;
 };
 
@@ -305,6 +313,10 @@ static int collect_fds(struct bh_exec *exec, const struct bh_exec_spec *spec, st
         msg->in_memfd = (uint32_t)s->strings.len;
         s->fds[s->nfds++] = memfd;
     }
+    exec->refused_step = "fork a warm process that has ended";
+    int why = bh_ns_warm_exec(exec, spec, msg, s->fds, &s->nfds);
+    if (why || spec->fork)
+        return why;
     exec->refused_step = "make the control group of an agent";
     int n = bh_ns_group_exec(exec, &spec->limits, s->fds + s->nfds);
     if (n < 0)
@@ -343,7 +355,7 @@ static int send_exec(struct bh_exec *exec, const struct bh_exec_spec *spec)
     int why = fill_send(exec, spec, &s);
     if (why == 0) {
         give_pipes(exec->box, spec);
-        say(exec->box, s.out.data, s.out.len, s.fds, s.nfds);
+        bh_ns_say(exec->box, s.out.data, s.out.len, s.fds, s.nfds);
     }
     for (size_t i = 3; i < s.nfds; i++)
         bh_close(s.fds[i]);
@@ -379,7 +391,7 @@ void bh_ns_kill(struct bh_exec *exec, int sig)
     BH_ASSERT(exec->magic == NS_EXEC_MAGIC);
     struct bh_msg_ask msg = {.kind = BH_MSG_KILL, .signal = sig, .id = exec->id};
     if (exec->box->state == BOX_ALIVE)
-        say(exec->box, &msg, sizeof(msg), NULL, 0);
+        bh_ns_say(exec->box, &msg, sizeof(msg), NULL, 0);
 }
 
 static struct ns_ask *new_ask(struct bh_box *box, void *arg)
@@ -397,7 +409,7 @@ void bh_ns_barrier(struct bh_box *box, bh_box_done_fn fn, void *arg)
     struct ns_ask *ask = new_ask(box, arg);
     struct bh_msg_ask msg = {.kind = BH_MSG_BARRIER, .id = ask->id};
     ask->done = fn;
-    say(box, &msg, sizeof(msg), NULL, 0);
+    bh_ns_say(box, &msg, sizeof(msg), NULL, 0);
 }
 
 void bh_ns_open_output(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn, void *arg)
@@ -409,5 +421,5 @@ void bh_ns_open_output(struct bh_box *box, const char *root, const char *path, b
     bh_buf_add(&out, &msg, sizeof(msg));
     bh_pack_str(&out, root);
     bh_pack_str(&out, path);
-    say(box, out.data, out.len, NULL, 0);
+    bh_ns_say(box, out.data, out.len, NULL, 0);
 }

@@ -64,7 +64,7 @@ bool bh_report_valid(const struct bh_msg_report *r, size_t len, size_t nfds)
 {
     if (len != sizeof(*r) || !step_valid(r->step))
         return false;
-    if (r->kind == BH_MSG_ENDED)
+    if (r->kind == BH_MSG_ENDED || r->kind == BH_MSG_ORPHAN)
         return nfds == 0 && end_valid(r);
     if (r->kind == BH_MSG_STARTED)
         return nfds == 0 && r->status > 1;
@@ -77,6 +77,10 @@ bool bh_report_valid(const struct bh_msg_report *r, size_t len, size_t nfds)
         return nfds == 0 && r->status != 0;
     case BH_MSG_QUIET:
         return nfds == 0;
+    case BH_MSG_WARM:
+        return nfds == BH_WARM_FDS && r->status == 0;
+    case BH_MSG_FORKED:
+        return nfds == 1 && r->status == 0;
     case BH_MSG_OPENED:
         return nfds == (r->status == 0 ? 1u : 0u);
     default:

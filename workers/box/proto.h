@@ -46,6 +46,13 @@ enum bh_msg_kind {
     BH_MSG_UNPACKED,
     /* box to worker */
     BH_MSG_STARTED,
+    /* Warm forks (docs/warm.md). Box to worker: a fork server is ready; a fork was checked and waits; how an orphan
+     * ended. Worker to box: a fork may run; whose end is to be told. */
+    BH_MSG_WARM,
+    BH_MSG_FORKED,
+    BH_MSG_ORPHAN,
+    BH_MSG_GO,
+    BH_MSG_ADOPT,
     /* worker to launcher, no answer */
     BH_MSG_GROUP,
 };
@@ -105,12 +112,16 @@ struct bh_msg_create {
 };
 #define BH_CREATE_WRITABLE_USR 1u
 #define BH_CREATE_SHARED 2u
-#define BH_CREATE_HOST_TREES 4u  /* /usr, /opt … of the host are shown: the base `host` */
-#define BH_CREATE_USR_DIRS 16u   /* a string names a layer of the directories of /usr and /opt below bases */
-#define BH_CREATE_WORKSPACE 512u /* a string is the key of a dead box of the run: /workspace is as it left it */
-#define BH_CREATE_FORK 1024u     /* two last strings: whose layers they are, and the key of a kept box of it, or "" */
-#define BH_CREATE_KEPT 2048u     /* of BH_MSG_BOX: what that box wrote comes along, above the layers */
-#define BH_CREATE_IN_MEMORY 8u   /* the upper is a tmpfs of limits.disk bytes and limits.inodes files */
+#define BH_CREATE_HOST_TREES 4u /* /usr, /opt … of the host are shown: the base `host` */
+#define BH_CREATE_USR_DIRS 16u  /* a string names a layer of the directories of /usr and /opt below bases */
+#define BH_CREATE_WORKSPACE                                                                                        \
+    512u                       /* the last string is the key of a dead box of the run: /workspace is as it left it \
+                                */
+#define BH_CREATE_WARM 32u     /* a command in it may be a fork server, or a fork of one */
+#define BH_CREATE_BENEATH 64u  /* its user and pid namespaces are children of those that come along, in that order */
+#define BH_CREATE_FORK 1024u   /* two last strings: whose layers they are, and the key of a kept box of it, or "" */
+#define BH_CREATE_KEPT 2048u   /* of BH_MSG_BOX: what that box wrote comes along, above the layers */
+#define BH_CREATE_IN_MEMORY 8u /* the upper is a tmpfs of limits.disk bytes and limits.inodes files */
 
 /* Descriptor where error is 0: the pidfd of the box's init. */
 struct bh_msg_created {
@@ -135,7 +146,7 @@ struct bh_msg_probe {
 };
 #define BH_PROBES_MAX 64
 
-/* Descriptor: a memfd that holds the seccomp filter as an array of struct sock_filter. */
+/* Descriptors: memfds that hold the seccomp filters of agents and of fork servers, arrays of struct sock_filter. */
 struct bh_msg_setup {
     uint32_t kind, mode, first_id;
     uint32_t mask_proc;    /* box root is a host id that owns files in /proc */
@@ -143,11 +154,16 @@ struct bh_msg_setup {
 };
 
 #define BH_SPAWN_ENDED_MAX 28
-/* Descriptors: the directory of the control group that the shell is cloned into, or the files that it joins some by. */
+/*
+ * Descriptors: those of the user and the pid namespace that the shell's are to be children of, where it is BENEATH
+ * some; the directory of the control group that the shell is cloned into, or the files that it joins some by.
+ */
 struct bh_msg_spawn {
     uint32_t kind;
-    uint32_t shells; /* to make: 1, or 0 where there is only something to be told */
-    uint32_t into;   /* there is a descriptor, and it is a directory */
+    uint32_t shells;  /* to make: 1, or 0 where there is only something to be told */
+    uint32_t into;    /* there is a descriptor, and it is a directory */
+    uint32_t beneath; /* it is for a fork of an agent with these ids */
+    uint32_t agent_uid, agent_gid;
     uint32_t n_ended;
     int32_t ended[BH_SPAWN_ENDED_MAX]; /* shells and boxes that were reaped since the last message */
 };
@@ -210,8 +226,8 @@ struct bh_msg_box {
 #define BH_BOX_MOUNTS_MAX 11
 
 /*
- * Descriptors: stdin, stdout, stderr, a memfd with the strings where they do not follow the struct, and the files by
- * which the exec joins its control groups.
+ * Descriptors: stdin, stdout, stderr, a memfd with the strings where they do not follow the struct, the socket of the
+ * fork server where it is WARM, and the files by which the exec joins its control groups.
  * Strings: argv, env, cwd; the present ones of inputs, prompt, params, needs; paths to empty; for each copy from, to
  * and "x" or "-".
  */
@@ -231,22 +247,30 @@ struct bh_msg_exec {
 #define BH_EXEC_HAS_NEEDS 32u
 #define BH_EXEC_REPLACE 2048u
 #define BH_EXEC_RESTORE 16384u
+#define BH_EXEC_TERMINAL 4096u /* its streams are a terminal, which is to control it */
+#define BH_EXEC_BESIDE                                                                                               \
+    8192u                    /* beside others in a box that is not shared: a pid namespace of its own, as if it were \
+                              */
 #define BH_EXEC_TELL_PID 64u /* in a shared box: STARTED is to be said of it */
+#define BH_EXEC_WARM_SERVER 128u /* it may become a fork server, and finds its socket in BULKHEAD_WARM_FD */
+#define BH_EXEC_WARM 256u        /* not executed: a fork of the server gets all that is here */
 
-/* KILL (signal), BARRIER, OPEN (strings: root, path). */
+/* KILL (signal), BARRIER, OPEN (strings: root, path), GO, ADOPT (signal: a pid; id: what ORPHAN will say). */
 struct bh_msg_ask {
     uint32_t kind;
     int32_t signal;
     uint64_t id;
 };
 
-/* Everything that a box ever says. OPENED may carry one descriptor, READY carries one where the root is in memory,
- * nothing else carries any. */
+/*
+ * Everything that a box ever says. OPENED may carry one descriptor, READY carries one where the root is in memory, WARM
+ * the server's socket, its user and its pid namespace, FORKED a pidfd, nothing else carries any.
+ */
 struct bh_msg_report {
     uint32_t kind;
-    uint32_t end;   /* ENDED: enum bh_exec_end, never BOX_LOST */
-    int32_t status; /* ENDED: exit code, signal or errno; STARTED: the exec's PID 1, as init numbers it; else an errno,
-                       0 where it went well */
+    uint32_t end;   /* ENDED, ORPHAN: enum bh_exec_end, never BOX_LOST */
+    int32_t status; /* ENDED, ORPHAN: exit code, signal or errno; STARTED: the exec's PID 1, as init numbers it; else an
+                       errno, 0 where it went well */
     uint64_t id;
     int64_t cpu_ms, max_rss_bytes;
     int64_t ended_us; /* ENDED: wall time at which its last process was gone */
@@ -270,4 +294,5 @@ void bh_step_set(char step[static BH_STEP_MAX], const char *text);
  * The worker's check of a datagram from a box: length, kind, ranges, a terminated step without control bytes, and no
  * more descriptors than the kind carries. False: the box is not to be believed any more.
  */
+#define BH_WARM_FDS 3 /* of WARM */
 bool bh_report_valid(const struct bh_msg_report *report, size_t len, size_t nfds);

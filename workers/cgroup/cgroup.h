@@ -107,6 +107,9 @@ struct bh_cgroup_usage bh_cgroup_usage(const struct bh_cgroup *cg, const char *g
 /* Open for writing "0": an exec of a shared box. As bh_cgroup_make, but never by CLONE_INTO_CGROUP. */
 int bh_cgroup_make_exec(const struct bh_cgroup *cg, const char *group, int fds[static BH_CGROUP_PARTS]);
 
+/* The same of a group that is there. */
+int bh_cgroup_open(const struct bh_cgroup *cg, const char *group, int fds[static BH_CGROUP_PARTS]);
+
 /*
  * Stops every process of the group, and lets them go on. Blocks: some 15 ms the first time with v1, where the box joins
  * the freezer only then, else under one. -1 with errno where it has not stopped in time. With v1 a frozen process does

@@ -112,6 +112,27 @@ int bh_cgroup_make_exec(const struct bh_cgroup *cg, const char *group, int fds[s
     return 1;
 }
 
+int bh_cgroup_open(const struct bh_cgroup *cg, const char *group, int fds[static BH_CGROUP_PARTS])
+{
+    const char *file = cg->kind == BH_CGROUP_V2 ? "cgroup.procs" : "tasks";
+    size_t last = cg->kind == BH_CGROUP_V2 ? 1 : BH_CGROUP_PIDS + 1;
+    int n = 0;
+    for (size_t i = BH_CGROUP_MEMORY; i < last && cg->kind != BH_CGROUP_NONE; i++) {
+        if (cg->dirs[i] < 0)
+            continue;
+        fds[n] = open_joining(cg->dirs[i], group, file);
+        if (fds[n] < 0) {
+            int why = errno;
+            while (n > 0)
+                bh_close(fds[--n]);
+            errno = why;
+            return -1;
+        }
+        n++;
+    }
+    return n;
+}
+
 int bh_cgroup_share(const struct bh_cgroup *cg, const char *group, pid_t init)
 {
     char leaf[128];

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -38,15 +39,19 @@ static bool is_null_device(int fd)
     return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
 }
 
+int bh_become_null(int fd, int to)
+{
+    errno = 0;
+    return is_null_device(fd) ? open("/dev/null", (to == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC) : -1;
+}
+
 static int take_stream(int from, int to)
 {
-    BH_CLEANUP_FD int null = -1;
-    if (is_null_device(from)) {
-        null = open("/dev/null", (to == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
-        if (null < 0)
-            return -1;
+    BH_CLEANUP_FD int null = bh_become_null(from, to);
+    if (null < 0 && errno != 0)
+        return -1;
+    if (null >= 0)
         from = null;
-    }
     if (from != to)
         return dup2(from, to) < 0 ? -1 : 0;
     null = -1;
@@ -61,6 +66,8 @@ static int own_session(const struct bh_exec_plan *plan, struct bh_fail *fail)
         if (take_stream(plan->stdio[i], i) < 0)
             return bh_fail(fail, errno, "set up the standard streams");
     }
+    if (plan->flags & BH_EXEC_TERMINAL && ioctl(0, TIOCSCTTY, 0) < 0)
+        return bh_fail(fail, errno, "take the terminal");
     return 0;
 }
 
@@ -95,6 +102,12 @@ static int deeper_namespace(unsigned uid, unsigned gid, struct bh_fail *fail)
     return 0;
 }
 
+int bh_become_deeper(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail)
+{
+    bool root = plan->flags & BH_EXEC_ROOT;
+    return deeper_namespace(root ? 0 : in->agent_uid, root ? 0 : in->agent_gid, fail);
+}
+
 /*
  * None but its own; who is root in a box of several ids has no capability to write what is the agent's, and can by the
  * agent's group.
@@ -109,7 +122,7 @@ static int take_ids(const struct bh_init *in, const struct bh_exec_plan *plan, s
 {
     bool root = plan->flags & BH_EXEC_ROOT;
     unsigned uid = root ? 0 : in->agent_uid, gid = root ? 0 : in->agent_gid;
-    if (in->setup->mode == BH_IDS_SINGLE && deeper_namespace(uid, gid, fail) < 0)
+    if (in->setup->mode == BH_IDS_SINGLE && bh_become_deeper(in, plan, fail) < 0)
         return -1;
     if (prctl(PR_SET_SECUREBITS, SECUREBITS) < 0)
         return bh_fail(fail, errno, "set secure bits");
@@ -138,6 +151,14 @@ static int unblock_signals(void)
     sigset_t none;
     sigemptyset(&none);
     return sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* What a fork server is told by, above the streams. */
+static int keep_server(const struct bh_exec_plan *plan)
+{
+    if (!(plan->flags & BH_EXEC_WARM_SERVER))
+        return 0;
+    return plan->server != BH_WARM_FD ? dup2(plan->server, BH_WARM_FD) : bh_fd_set_cloexec(BH_WARM_FD, false);
 }
 
 /* As execvp, but in the PATH of the environment that the command gets, and without its shell fallback. */
@@ -169,6 +190,14 @@ static int run(const struct bh_exec_plan *plan)
     return -1;
 }
 
+/* What a fork server may, its forks need: see launcher/filter.c. */
+static int load_filter(const struct bh_init *in, const struct bh_exec_plan *plan)
+{
+    bool server = plan->flags & BH_EXEC_WARM_SERVER;
+    const struct sock_fprog *filter = server ? &in->setup->server_filter : &in->setup->filter;
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, filter);
+}
+
 int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd, struct bh_fail *fail)
 {
     if (own_session(plan, fail) < 0)
@@ -179,13 +208,16 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
         return bh_fail(fail, errno, "limit the size of files");
     if (take_ids(in, plan, fail) < 0 || bh_limits_after_ids(in, plan, fail) < 0 || drop_capabilities(in, fail) < 0)
         return -1;
-    if (bh_landlock_enter(in->shared, fail) < 0 || bh_limits_of_files(in, plan, fail) < 0)
+    enum bh_landlock wall = plan->flags & BH_EXEC_WARM_SERVER ? BH_LANDLOCK_OF_SERVER
+                            : in->shared                      ? BH_LANDLOCK_SHARED
+                                                              : BH_LANDLOCK_ALONE;
+    if (bh_landlock_enter(wall, fail) < 0 || bh_limits_of_files(in, plan, fail) < 0)
         return -1;
     umask(022);
     if (chdir(plan->cwd) < 0)
         return bh_fail(fail, errno, "enter the working directory '%s'", plan->cwd);
     /* The note's pipe stays until the exec succeeds; everything else is marked to go then too. */
-    if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) < 0 || bh_fd_set_cloexec(note_fd, true) < 0)
+    if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) < 0 || bh_fd_set_cloexec(note_fd, true) < 0 || keep_server(plan) < 0)
         return bh_fail(fail, errno, "close descriptors");
     if (bh_limits_be_idle(in, fail) < 0)
         return -1;
@@ -194,7 +226,7 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
     /* A change of ids may have made our memory readable, which may be lent by init (serve.c); an exec starts anew. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         return bh_fail(fail, errno, "be closed to others");
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &in->setup->filter) < 0)
+    if (load_filter(in, plan) < 0)
         return bh_fail(fail, errno, "load the system call filter");
     (void)run(plan);
     return bh_fail(fail, errno, "exec");

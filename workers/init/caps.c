@@ -20,13 +20,13 @@ static int set_caps(uint64_t caps)
 
 #define CAP(x) (UINT64_C(1) << (x))
 
-int bh_caps_of_init(void)
+int bh_caps_of_init(bool warm)
 {
     /* Mounts of each exec and its root, its processes, its files, its ids, and (one id) the map of its user namespace.
      */
     return set_caps(CAP(CAP_SYS_ADMIN) | CAP(CAP_SYS_CHROOT) | CAP(CAP_KILL) | CAP(CAP_CHOWN) | CAP(CAP_DAC_OVERRIDE) |
                     CAP(CAP_DAC_READ_SEARCH) | CAP(CAP_FOWNER) | CAP(CAP_FSETID) | CAP(CAP_SETUID) | CAP(CAP_SETGID) |
-                    CAP(CAP_SETPCAP) | CAP(CAP_SETFCAP));
+                    CAP(CAP_SETPCAP) | CAP(CAP_SETFCAP) | (warm ? CAP(CAP_SYS_PTRACE) : 0));
 }
 
 int bh_caps_unbound(void)

@@ -26,7 +26,7 @@ struct bh_init_setup {
     enum bh_id_mode mode;
     bool mask_proc;
     int oom_score_adj; /* of agents */
-    struct sock_fprog filter;
+    struct sock_fprog filter, server_filter;
 };
 
 struct bh_init {
@@ -44,6 +44,10 @@ struct bh_init {
     int narrow; /* an empty mount namespace for the first exec of a box that is not shared; -1: it is used */
     struct bh_list execs;
     uint64_t barrier; /* the request that waits for everything to be dead, 0: none */
+    bool lingers;     /* somebody who is no child of ours still dies */
+    /* Warm forks (warm_orphans.c): children that were left to us, and a mount namespace that their server may know. */
+    struct bh_orphans *orphans;
+    int known_narrow;
 };
 
 /* Files by which a process joins control groups: their opener had the right to, not we. */
@@ -56,6 +60,21 @@ void bh_join_close(struct bh_join *join);
 
 /* Never returns: serves a launcher on `channel` until it goes away. */
 BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup, const struct bh_join *join);
+
+/*
+ * warm_shell.c, in the process that shells are cloned from: a shell whose user namespace is a child of `user_ns` and
+ * owned there by uid, whose pid namespace is a child of `pid_ns`, with a network namespace of its own. It runs
+ * bh_shell_main. Returns its pid and pidfd, or -1.
+ */
+struct bh_beneath_what {
+    int user_ns, pid_ns;
+    uint32_t uid, gid; /* in user_ns */
+    int channel;       /* of the shell */
+    const struct bh_init_setup *setup;
+    const struct bh_join *join;
+};
+pid_t bh_shell_clone_beneath(const struct bh_beneath_what *what, int *ret_pidfd, struct bh_fail *fail);
+int bh_loopback_up(struct bh_fail *fail); /* nets.c: of the caller's network namespace */
 
 /*
  * nets.c: network namespaces with loopback up, in the process that shells are cloned from; a shell is in the one that
@@ -115,17 +134,31 @@ struct bh_exec_plan {
     } * copies;
     uint32_t n_copies;
     int stdio[3];
+    int server; /* WARM: the socket of the fork server; WARM_SERVER: its own end of it; else -1 */
     struct bh_join join;
     void *memory; /* of the arrays */
     char *text;   /* of the strings, where they came in a memfd */
 };
+/* Whether an exec has a pid namespace of its own, under a small PID 1 of its own. */
+static inline bool bh_exec_is_own(const struct bh_init *in, const struct bh_exec_plan *plan)
+{
+    return in->shared || plan->flags & BH_EXEC_BESIDE;
+}
+/* Whether it enters the mount namespace that was made ahead; who comes beside it leaves that alone. */
+static inline bool bh_exec_enters(const struct bh_init *in, const struct bh_exec_plan *plan)
+{
+    return in->narrow >= 0 && !(plan->flags & BH_EXEC_BESIDE);
+}
+
 /* Takes fds. `msg` is borrowed as long as the plan. -1 with errno: a request that cannot be read. */
 int bh_exec_plan_parse(struct bh_exec_plan *plan, const void *msg, size_t len, const int *fds, size_t nfds);
 void bh_exec_plan_fini(struct bh_exec_plan *plan);
 
 /* What comes back over the pipe of an exec, before the exec or from the small PID 1 of a shared box's exec. */
+#define BH_NOTE_FORKED 2
 struct bh_exec_note {
-    uint32_t ended; /* 1: wait_status is that of the main process; 0: fail says why it never ran */
+    uint32_t ended; /* 1: wait_status is that of the main process; 0: fail says why it never ran; BH_NOTE_FORKED: a
+                       pidfd of the checked fork comes along */
     int32_t wait_status;
     uint64_t mount; /* in a shared box: the mount of the root of this exec */
     struct bh_fail fail;
@@ -167,6 +200,51 @@ static inline struct bh_owner bh_agent_owner(const struct bh_init *in)
     return (struct bh_owner){.uid = range ? in->agent_uid : 0, .gid = range ? in->agent_gid : 0};
 }
 
+/* --- warm forks (docs/warm.md) --- */
+
+#define BH_WARM_FD 3 /* of a fork server, as BULKHEAD_WARM_FD says */
+
+/* warm_server.c: whether what the server has said is that it is ready. */
+bool bh_warm_is_ready(const char *said, size_t len);
+/* Starts a child that looks whether the server is alone in its box and makes the box's root read-only, in `narrow` as
+ * well, where the server is. Its exit status is 0, or not, and then *bh_warm_why() says why. -1 with errno. */
+pid_t bh_warm_start_sealing(const struct bh_init *in, int narrow, pid_t server);
+const struct bh_fail *bh_warm_why(void);
+/* The root in `narrow` read-only, by a child that is waited for. 0 or an errno. */
+int bh_warm_seal(int narrow);
+
+/* warm_stage.c: in the staged child, instead of bh_become: asks the server for a fork, checks it, says FORKED, waits
+ * for one byte, tells the fork what to run. Returns (-1) with fail only. */
+int bh_warm_fork(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd, struct bh_fail *fail);
+
+/* warm_check.c: whether the only other process of this pid namespace is what a fork must be. Its pidfd, or -1. */
+struct bh_warm_wanted {
+    uint32_t uid, gid;
+    int stdio[3];
+    ino_t reply; /* the inode of its end of the socket that it answers on */
+    int filters; /* how many seccomp filters it has more than we do */
+};
+int64_t bh_warm_last_number(const char *loadavg); /* the greatest of a process in the box, or -1 */
+int bh_warm_check(const struct bh_warm_wanted *wanted, struct bh_fail *fail);
+
+/* warm_orphans.c: how those ended who were left to us by a fork server. The worker asks by pid. */
+struct bh_orphans;
+struct bh_orphan {
+    pid_t pid;
+    int status; /* of wait */
+    int64_t cpu_ms, max_rss_bytes;
+};
+void bh_orphans_ended(struct bh_init *in, const struct bh_orphan *o);
+/* Where nothing is known of it and it is no child of ours, it is said to have not started. */
+void bh_orphans_adopt(struct bh_init *in, uint64_t id, pid_t pid);
+/* serve.c */
+void bh_orphans_report(struct bh_init *in, uint64_t id, const struct bh_orphan *o);
+
+/* become.c: the agent's user namespace where there is one id. */
+int bh_become_deeper(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail);
+/* The box's own null device where fd is one; else -1. */
+int bh_become_null(int fd, int to);
+
 /* --- files, all beneath a directory descriptor --- */
 
 struct bh_place {
@@ -182,6 +260,8 @@ int bh_place_copy(const struct bh_place *p, const char *from, const char *to, bo
 int bh_place_empty(const struct bh_place *p, const char *path, struct bh_fail *fail);
 /* A private copy of a deliver file in the directory `dir`, for a bind mount. */
 int bh_place_private(const struct bh_place *p, const char *from, int dir, const char *name, struct bh_fail *fail);
+/* shadows.c: what tools find by themselves in the workspace is again what it is in the directory `before`. */
+int bh_shadows_restore(const struct bh_place *p, int before, const struct bh_exec_plan *plan, struct bh_fail *fail);
 /* An existing directory (or file) at name, as a place to mount on; replaces a symlink. */
 int bh_place_target(int workspace, const char *name, bool directory, struct bh_fail *fail);
 
@@ -194,14 +274,14 @@ int bh_output_open(int box, const char *root, const char *path);
 /* --- privileges --- */
 
 /* Leaves init the capabilities that it needs in its own user namespace. */
-int bh_caps_of_init(void);
+int bh_caps_of_init(bool warm); /* warm: it looks into processes with ids of their own */
 /* For the small PID 1 of an exec: to kill, and nothing else. */
 int bh_caps_to_kill(void);
 int bh_caps_none(void);
 /* Empties the bounding set: nothing that is executed from here on can gain a capability. Needs SETPCAP. */
 int bh_caps_unbound(void);
 /* Confines the caller to what is beneath its root, where the kernel has Landlock. After the last mount, with no new
- * privileges. `shared`: others in the same box may be talked to. */
-int bh_landlock_enter(bool shared, struct bh_fail *fail);
-/* shadows.c: what tools find by themselves in the workspace is again what it is in the directory `before`. */
-int bh_shadows_restore(const struct bh_place *p, int before, const struct bh_exec_plan *plan, struct bh_fail *fail);
+ * privileges. SHARED: others in the same box may be talked to. OF_SERVER: forks of it live beneath other roots, so that
+ * only what is no file is fenced off. */
+enum bh_landlock { BH_LANDLOCK_ALONE, BH_LANDLOCK_SHARED, BH_LANDLOCK_OF_SERVER };
+int bh_landlock_enter(enum bh_landlock wall, struct bh_fail *fail);

@@ -50,13 +50,16 @@ static int receive_setup(struct bh_init_setup *ret)
     int fds[BH_MSG_MAX_FDS];
     size_t nfds;
     ssize_t n = bh_msg_recv(LAUNCHER, &msg, sizeof(msg), fds, &nfds);
-    if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SETUP || nfds != 1)
+    if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SETUP || nfds != 2)
         return -1;
     *ret = (struct bh_init_setup){
         .mode = (enum bh_id_mode)msg.mode, .mask_proc = msg.mask_proc != 0, .oom_score_adj = msg.oom_score_adj};
     first_id = msg.first_id;
     int rc = read_filter(fds[0], &ret->filter);
+    if (rc == 0)
+        rc = read_filter(fds[1], &ret->server_filter);
     bh_close(fds[0]);
+    bh_close(fds[1]);
     return rc;
 }
 
@@ -124,8 +127,29 @@ static void answer(const struct bh_fail *fail, pid_t pid, const int *fds)
         _exit(1);
 }
 
-/* A group to be cloned into, or files to join some by. */
-static void spawn(const struct bh_init_setup *setup, int group, const struct bh_join *join)
+/* What is to be cloned: into a group, or with files to join some by; beneath what, or NULL. */
+struct order {
+    const struct bh_init_setup *setup;
+    int group;
+    struct bh_join join;
+    struct bh_beneath_what *beneath;
+};
+
+static pid_t clone_ordered(const struct order *o, const int channel[2], int *ret_pidfd, struct bh_fail *fail)
+{
+    if (o->beneath) {
+        o->beneath->channel = channel[1];
+        return bh_shell_clone_beneath(o->beneath, ret_pidfd, fail);
+    }
+    pid_t pid = clone_shell(ret_pidfd, o->group, fail);
+    if (pid == 0) {
+        bh_close(channel[0]);
+        bh_shell_main(channel[1], o->setup, &o->join);
+    }
+    return pid > 0 && map_ids(o->setup, pid, fail) < 0 ? -1 : pid;
+}
+
+static void spawn(const struct order *o)
 {
     struct bh_fail fail = {0};
     int channel[2], pidfd = -1;
@@ -134,17 +158,39 @@ static void spawn(const struct bh_init_setup *setup, int group, const struct bh_
         answer(&fail, 0, NULL);
         return;
     }
-    pid_t pid = clone_shell(&pidfd, group, &fail);
-    if (pid == 0) {
-        bh_close(channel[0]);
-        bh_shell_main(channel[1], setup, join);
-    }
+    pid_t pid = clone_ordered(o, channel, &pidfd, &fail);
     bh_close(channel[1]);
-    if (pid > 0 && map_ids(setup, pid, &fail) == 0 && bh_msg_send(channel[0], "", 1, NULL, 0) < 0)
+    if (pid > 0 && bh_msg_send(channel[0], "", 1, NULL, 0) < 0)
         (void)bh_fail(&fail, errno, "start a shell");
     answer(&fail, pid, (int[2]){pidfd, channel[0]});
     bh_close(channel[0]); /* of a shell that failed it is the last end: the shell goes away */
     bh_close(pidfd);
+}
+
+static void spawn_as_told(const struct bh_init_setup *setup, const struct bh_msg_spawn *msg, const int *fds,
+                          size_t nfds)
+{
+    struct bh_beneath_what beneath = {.setup = setup, .uid = msg->agent_uid, .gid = msg->agent_gid};
+    struct order o = {.setup = setup, .group = -1};
+    if (msg->beneath) {
+        if (nfds < 2)
+            _exit(1); /* the launcher errs */
+        beneath.user_ns = fds[0];
+        beneath.pid_ns = fds[1];
+        beneath.join = &o.join;
+        o.beneath = &beneath;
+        fds += 2;
+        nfds -= 2;
+    }
+    if (nfds > BH_ARRAY_LEN(o.join.fds))
+        _exit(1);
+    if (msg->into && nfds == 1) {
+        o.group = fds[0];
+    } else {
+        memcpy(o.join.fds, fds, nfds * sizeof(*fds));
+        o.join.n = nfds;
+    }
+    spawn(&o);
 }
 
 /*
@@ -189,15 +235,13 @@ int main(void)
         int fds[BH_MSG_MAX_FDS];
         size_t nfds;
         ssize_t n = bh_msg_recv(LAUNCHER, &msg, sizeof(msg), fds, &nfds);
-        if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SPAWN || nfds > BH_ARRAY_LEN(((struct bh_join *)0)->fds))
+        if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SPAWN)
             return n == 0 ? 0 : 1;
-        struct bh_join join = {.n = nfds};
-        memcpy(join.fds, fds, nfds * sizeof(*fds));
-        bool into = msg.into && nfds == 1;
         for (size_t i = 0; i < msg.n_ended && i < BH_ARRAY_LEN(msg.ended); i++)
             bh_nets_ended(msg.ended[i]);
         if (msg.shells > 0)
-            spawn(&setup, into ? fds[0] : -1, into ? &(struct bh_join){.n = 0} : &join);
-        bh_join_close(&join);
+            spawn_as_told(&setup, &msg, fds, nfds);
+        for (size_t i = 0; i < nfds; i++)
+            bh_close(fds[i]);
     }
 }

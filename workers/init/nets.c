@@ -97,7 +97,7 @@ static bool is_as_new(void)
 
 /* --- making one --- */
 
-static int loopback_up(struct bh_fail *fail)
+int bh_loopback_up(struct bh_fail *fail)
 {
     struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     BH_CLEANUP_FD int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -125,7 +125,7 @@ static int make_new(struct bh_fail *fail)
 {
     if (unshare(CLONE_NEWNET) < 0)
         return bh_fail(fail, errno, "clone into new namespaces");
-    if (loopback_up(fail) < 0)
+    if (bh_loopback_up(fail) < 0)
         return -1;
     if (as_new.len == 0 && read_state(&as_new) < 0)
         as_new.len = 0; /* then none is used twice */

@@ -79,7 +79,8 @@ static int read_fields(struct bh_exec_plan *plan, const struct bh_msg_exec *msg,
 static int parse(struct bh_exec_plan *plan, const struct bh_msg_exec *msg, size_t len, const int *fds, size_t nfds)
 {
     uint64_t strings = (uint64_t)msg->argc + msg->envc + msg->n_empty + 3 * (uint64_t)msg->n_copies;
-    if (nfds != 3 + (msg->in_memfd != 0) + (uint64_t)msg->n_join || msg->n_join > BH_ARRAY_LEN(plan->join.fds) ||
+    const bool warm = msg->flags & BH_EXEC_WARM;
+    if (nfds != 3 + (msg->in_memfd != 0) + warm + (uint64_t)msg->n_join || msg->n_join > BH_ARRAY_LEN(plan->join.fds) ||
         msg->argc == 0 || strings > STRINGS_MAX) {
         errno = EPROTO;
         return -1;
@@ -102,13 +103,17 @@ static int parse(struct bh_exec_plan *plan, const struct bh_msg_exec *msg, size_
 int bh_exec_plan_parse(struct bh_exec_plan *plan, const void *data, size_t len, const int *fds, size_t nfds)
 {
     const struct bh_msg_exec *msg = data;
-    *plan = (struct bh_exec_plan){.stdio = {-1, -1, -1}};
+    *plan = (struct bh_exec_plan){.stdio = {-1, -1, -1}, .server = -1};
     for (size_t i = 0; i < nfds && i < 3; i++)
         plan->stdio[i] = fds[i];
     int rc = len >= sizeof(*msg) ? parse(plan, msg, len, fds, nfds) : -1;
-    size_t kept = rc == 0 ? nfds - msg->n_join : nfds;
-    for (size_t i = 3; i < kept; i++)
-        bh_close(fds[i]);
+    size_t kept = rc == 0 ? nfds - msg->n_join : nfds, memfd = 3 + (rc == 0 && msg->in_memfd);
+    if (rc == 0 && msg->flags & BH_EXEC_WARM)
+        plan->server = fds[memfd];
+    for (size_t i = 3; i < kept; i++) {
+        if (fds[i] != plan->server)
+            bh_close(fds[i]);
+    }
     for (size_t i = kept; i < nfds; i++)
         plan->join.fds[plan->join.n++] = fds[i];
     if (rc < 0)
@@ -127,8 +132,9 @@ void bh_exec_plan_fini(struct bh_exec_plan *plan)
 {
     for (size_t i = 0; i < 3; i++)
         bh_close(plan->stdio[i]);
+    bh_close(plan->server);
     bh_join_close(&plan->join);
     bh_free(plan->memory);
     bh_free(plan->text);
-    *plan = (struct bh_exec_plan){.stdio = {-1, -1, -1}};
+    *plan = (struct bh_exec_plan){.stdio = {-1, -1, -1}, .server = -1};
 }

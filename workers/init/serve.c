@@ -6,6 +6,10 @@
  * An exec:   RUNNING --main reaped--> ENDING --all dead--> (GIVING --helper reaped-->) reported
  * In a box that is not shared, ENDING kills everything and no request is read until nothing is left: what is started
  * later is never hit by it. In a shared box the exec's own PID 1 takes its namespace with it: ENDING is passed at once.
+ *
+ * Warm forks (docs/warm.md) bend it in two places. The boxes of its forks are beneath that of a fork server: once it is
+ * ready nothing but itself is killed. A fork is no child of ours: its main process is a pidfd, and the report of its
+ * end says that it has ended, not how.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +17,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -26,20 +31,36 @@
 #include "workers/init/mounts.h"
 
 enum run_state { RUNNING, ENDING, GIVING };
+enum warm_state {
+    COLD,
+    LISTENING, /* it may say that it is a fork server */
+    SEALING,   /* it has said so: a child looks whether it is */
+    READY,
+    FORKING, /* a child asks its fork server */
+    FORKED,  /* its pidfd is with the worker */
+    GOING,   /* the child tells it what to run */
+    FAILED,  /* the report is made */
+};
 
 struct run {
     struct bh_list link;
     enum run_state state;
     uint64_t id;
     uint32_t flags;
+    bool own;  /* it has a pid namespace of its own */
     pid_t pid; /* of the main process, of the exec's PID 1, or of the helper that gives */
     int notes;
     int narrow; /* its mount namespace, kept so that its end is not waited for before the report; -1: its own alone */
     int wait_status;
     int64_t cpu_us, max_rss_kb;
+    enum warm_state warm;
+    pid_t sealer;
+    int server; /* LISTENING: our end of its socket */
+    int fork;   /* pidfd, -1: none */
     struct bh_msg_report report;
 };
 
+#define LINGER_MS 1
 #define RUN(it) BH_CONTAINER(it, struct run, link)
 
 static void send_report(struct bh_init *in, struct bh_msg_report *msg, const int *fd)
@@ -69,10 +90,12 @@ static void from_wait_status(struct bh_msg_report *r, int status)
     r->status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void make_report(struct bh_init *in, struct run *run)
+static void make_report(struct run *run)
 {
     struct bh_exec_note note;
     struct bh_msg_report *r = &run->report;
+    if (run->warm == FAILED)
+        return;
     *r = (struct bh_msg_report){.kind = BH_MSG_ENDED, .id = run->id};
     r->cpu_ms = run->cpu_us / 1000;
     r->max_rss_bytes = run->max_rss_kb * 1024;
@@ -81,8 +104,10 @@ static void make_report(struct bh_init *in, struct run *run)
     r->mount = noted && note.ended ? note.mount : 0;
     if (noted && !note.ended)
         not_started(r, note.fail.error, note.fail.step);
+    else if (run->warm >= FORKING)
+        from_wait_status(r, 0);
     else
-        from_wait_status(r, noted && in->shared ? note.wait_status : run->wait_status);
+        from_wait_status(r, noted && run->own ? note.wait_status : run->wait_status);
 }
 
 static void end_run(struct bh_init *in, struct run *run)
@@ -90,7 +115,11 @@ static void end_run(struct bh_init *in, struct run *run)
     send_report(in, &run->report, NULL);
     bh_list_remove(&run->link);
     bh_close(run->notes);
+    if (run->warm >= FORKING && in->known_narrow < 0)
+        in->known_narrow = BH_TAKE_FD(run->narrow);
     bh_close(run->narrow);
+    bh_close(run->server);
+    bh_close(run->fork);
     bh_free(run);
 }
 
@@ -112,7 +141,7 @@ static bool must_give(const struct bh_init *in, const struct run *run)
 
 static void all_dead(struct bh_init *in, struct run *run)
 {
-    make_report(in, run);
+    make_report(run);
     if (must_give(in, run)) {
         run->pid = start_giving(in);
         run->state = GIVING;
@@ -130,6 +159,181 @@ static void given(struct bh_init *in, struct run *run, int status)
     end_run(in, run);
 }
 
+/* --- warm --- */
+
+void bh_orphans_report(struct bh_init *in, uint64_t id, const struct bh_orphan *o)
+{
+    struct bh_msg_report r = {.kind = BH_MSG_ORPHAN, .id = id};
+    if (o) {
+        from_wait_status(&r, o->status);
+        r.cpu_ms = o->cpu_ms;
+        r.max_rss_bytes = o->max_rss_bytes;
+    } else {
+        not_started(&r, ECHILD, "learn how it ends: its fork server has not let go of it");
+    }
+    send_report(in, &r, NULL);
+}
+
+/* What a box that is not shared has run until now is dead soon. */
+static void begin_ending(struct run *run)
+{
+    run->state = ENDING;
+    (void)kill(-1, SIGKILL);
+}
+
+static void fail_warm(struct run *run, int error, const char *step)
+{
+    run->report = (struct bh_msg_report){.kind = BH_MSG_ENDED, .id = run->id};
+    not_started(&run->report, error, step);
+    run->warm = FAILED;
+    begin_ending(run);
+}
+
+/* Our end goes to the worker, who hands it to those who ask for forks. */
+static void say_ready(struct bh_init *in, struct run *run)
+{
+    char path[64];
+    struct bh_msg_report r = {.kind = BH_MSG_WARM, .id = run->id};
+    (void)snprintf(path, sizeof(path), BH_AT_BOX "/proc/%d/ns/user", (int)run->pid);
+    BH_CLEANUP_FD int user = open(path, O_RDONLY | O_CLOEXEC);
+    BH_CLEANUP_FD int pids = open(BH_AT_BOX "/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+    if (user < 0 || pids < 0) {
+        fail_warm(run, errno, "open the namespaces of a fork server");
+        return;
+    }
+    const int fds[BH_WARM_FDS] = {run->server, user, pids};
+    if (bh_msg_send(in->control, &r, sizeof(r), fds, BH_WARM_FDS) < 0)
+        _exit(1);
+    bh_close(BH_TAKE_FD(run->server));
+    run->warm = READY;
+}
+
+static void sealed(struct bh_init *in, struct run *run, int status)
+{
+    run->sealer = 0;
+    if (run->state != RUNNING)
+        return;
+    if (status == 0)
+        say_ready(in, run);
+    else
+        fail_warm(run, bh_warm_why()->error ? bh_warm_why()->error : EIO, bh_warm_why()->step);
+}
+
+/* A command that closes it, or ends without a word, is an ordinary one. */
+static void on_server(struct bh_init *in, struct run *run)
+{
+    char said[64];
+    int fds[BH_MSG_MAX_FDS];
+    size_t nfds = 0;
+    ssize_t n = bh_msg_recv(run->server, said, sizeof(said), fds, &nfds);
+    for (size_t i = 0; i < nfds; i++)
+        bh_close(fds[i]);
+    if (n == 0) {
+        bh_close(BH_TAKE_FD(run->server));
+        run->warm = COLD;
+    } else if (n < 0 || nfds > 0 || !bh_warm_is_ready(said, (size_t)n)) {
+        fail_warm(run, EPROTO, "understand what is said on BULKHEAD_WARM_FD");
+    } else {
+        run->warm = SEALING;
+        run->sealer = bh_warm_start_sealing(in, run->narrow, run->pid);
+        if (run->sealer < 0)
+            fail_warm(run, errno, "be a fork server in this box");
+    }
+}
+
+static void on_note(struct bh_init *in, struct run *run)
+{
+    struct bh_exec_note note;
+    int fds[BH_MSG_MAX_FDS];
+    size_t nfds = 0;
+    ssize_t n = bh_msg_recv(run->notes, &note, sizeof(note), fds, &nfds);
+    if (n != (ssize_t)sizeof(note) || note.ended != BH_NOTE_FORKED || nfds != 1) {
+        bool said = n == (ssize_t)sizeof(note) && !note.ended;
+        fail_warm(run, said ? note.fail.error : EPIPE, said ? note.fail.step : "fork the warm process");
+        return;
+    }
+    struct bh_msg_report r = {.kind = BH_MSG_FORKED, .id = run->id};
+    run->fork = fds[0];
+    run->warm = FORKED;
+    send_report(in, &r, &run->fork);
+}
+
+static void reap(struct bh_init *in);
+
+static struct run *watched(const struct bh_init *in, int *ret_fd)
+{
+    BH_LIST_FOREACH (it, tmp, &in->execs) {
+        struct run *run = RUN(it);
+        *ret_fd = run->state != RUNNING    ? -1
+                  : run->warm == LISTENING ? run->server
+                  : run->warm == FORKING   ? run->notes
+                  : run->warm == GOING     ? run->fork
+                                           : -1;
+        if (*ret_fd >= 0)
+            return run;
+    }
+    *ret_fd = -1;
+    return NULL;
+}
+
+static void on_watched(struct bh_init *in)
+{
+    int fd;
+    struct run *run = watched(in, &fd);
+    if (!run)
+        return;
+    if (run->warm == LISTENING)
+        on_server(in, run);
+    else if (run->warm == FORKING)
+        on_note(in, run);
+    else
+        begin_ending(run);
+    reap(in);
+}
+
+static void on_go(struct bh_init *in, const struct bh_msg_ask *ask)
+{
+    BH_LIST_FOREACH (it, tmp, &in->execs) {
+        struct run *run = RUN(it);
+        if (run->id != ask->id || run->warm != FORKED)
+            continue;
+        run->warm = GOING;
+        if (write(run->notes, "", 1) != 1)
+            fail_warm(run, errno, "let the fork go");
+    }
+}
+
+/* The child that has asked for a fork; true: it has told it what to run, and is not the end of anything. */
+static bool asker_ended(struct run *run, int status)
+{
+    struct bh_exec_note note;
+    int fds[BH_MSG_MAX_FDS];
+    size_t nfds = 0;
+    if (run->warm == GOING && status == 0) {
+        run->pid = 0;
+        return true;
+    }
+    if (run->warm == FAILED)
+        return false;
+    ssize_t n = bh_msg_recv(run->notes, &note, sizeof(note), fds, &nfds);
+    for (size_t i = 0; n > 0 && i < nfds; i++)
+        bh_close(fds[i]);
+    bool said = n == (ssize_t)sizeof(note) && note.ended == 0;
+    fail_warm(run, said ? note.fail.error : EPIPE, said ? note.fail.step : "fork the warm process");
+    return false;
+}
+
+static void ended_of(struct bh_init *in, pid_t pid, int status, const struct rusage *ru)
+{
+    const struct bh_orphan o = {.pid = pid,
+                                .status = status,
+                                .cpu_ms = (ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * INT64_C(1000) +
+                                          (ru->ru_utime.tv_usec + ru->ru_stime.tv_usec) / 1000,
+                                .max_rss_bytes = ru->ru_maxrss * INT64_C(1024)};
+    if (in->flags & BH_CREATE_WARM)
+        bh_orphans_ended(in, &o);
+}
+
 /* --- reaping --- */
 
 static void reaped(struct bh_init *in, pid_t pid, int status, const struct rusage *ru)
@@ -141,8 +345,16 @@ static void reaped(struct bh_init *in, pid_t pid, int status, const struct rusag
                 given(in, run, status);
             continue;
         }
+        if (run->sealer == pid) {
+            sealed(in, run, status);
+            continue;
+        }
+        if (run->warm == READY && run->pid != pid)
+            continue; /* a fork, of another box */
+        if (run->pid == pid && run->warm >= FORKING && run->state == RUNNING && asker_ended(run, status))
+            continue;
         /* Orphans of a box that is not shared are its one exec's. */
-        if (run->pid == pid || !in->shared) {
+        if (run->pid == pid || !run->own) {
             run->cpu_us += (ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * INT64_C(1000000) + ru->ru_utime.tv_usec +
                            ru->ru_stime.tv_usec;
             if (ru->ru_maxrss > run->max_rss_kb)
@@ -152,21 +364,48 @@ static void reaped(struct bh_init *in, pid_t pid, int status, const struct rusag
             continue;
         run->wait_status = status;
         run->state = ENDING;
-        if (in->shared)
+        if (run->own || run->warm == READY)
             all_dead(in, run);
         else
             (void)kill(-1, SIGKILL);
     }
+    ended_of(in, pid, status, ru);
+}
+
+static bool clearing(const struct bh_init *in)
+{
+    if (in->barrier)
+        return true;
+    BH_LIST_FOREACH (it, tmp, &in->execs) {
+        if (RUN(it)->state != RUNNING && !RUN(it)->own)
+            return true; /* never of a server that was ready */
+    }
+    return false;
+}
+
+/* Our children are dead; a fork, and whoever has come in from its server's box, is somebody else's. */
+static bool others_left(struct bh_init *in)
+{
+    in->lingers = in->flags & BH_CREATE_BENEATH && (clearing(in)) && kill(-1, SIGKILL) == 0;
+    return in->lingers;
+}
+
+static int make_readonly(const struct bh_init *in)
+{
+    int error = in->known_narrow >= 0 ? bh_warm_seal(in->known_narrow) : 0;
+    return error ? error : bh_mount_readonly(in->box, "", true) < 0 ? errno : 0;
 }
 
 static void nothing_left(struct bh_init *in)
 {
+    if (others_left(in))
+        return;
     BH_LIST_FOREACH (it, tmp, &in->execs) {
         if (RUN(it)->state == ENDING)
             all_dead(in, RUN(it));
     }
     if (in->barrier) {
-        int error = bh_mount_readonly(in->box, "", true) < 0 ? errno : 0;
+        int error = make_readonly(in);
         in->readonly = error == 0;
         answer(in, BH_MSG_QUIET, in->barrier, error);
         in->barrier = 0;
@@ -182,17 +421,6 @@ static void reap(struct bh_init *in)
         reaped(in, pid, status, &ru);
     if (pid < 0 && errno == ECHILD)
         nothing_left(in);
-}
-
-static bool clearing(const struct bh_init *in)
-{
-    if (in->barrier)
-        return true;
-    BH_LIST_FOREACH (it, tmp, &in->execs) {
-        if (RUN(it)->state != RUNNING && !in->shared)
-            return true;
-    }
-    return false;
 }
 
 /* --- requests --- */
@@ -223,11 +451,12 @@ static pid_t lend_memory(const struct bh_init *in, const struct bh_exec_plan *pl
 
 static pid_t clone_exec(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd)
 {
+    const bool enters = bh_exec_enters(in, plan);
     struct clone_args args = {
-        .flags = (in->narrow < 0 ? CLONE_NEWNS : 0) | (in->shared ? CLONE_NEWPID : 0),
+        .flags = (enters ? 0 : CLONE_NEWNS) | (bh_exec_is_own(in, plan) ? CLONE_NEWPID : 0),
         .exit_signal = SIGCHLD,
     };
-    if (in->narrow >= 0 && plan->n_copies == 0 && plan->n_empty == 0)
+    if (enters && plan->n_copies == 0 && plan->n_empty == 0 && !(plan->flags & BH_EXEC_WARM))
         return lend_memory(in, plan, note_fd);
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
     if (pid == 0)
@@ -235,23 +464,43 @@ static pid_t clone_exec(const struct bh_init *in, const struct bh_exec_plan *pla
     return pid;
 }
 
-static int start(struct bh_init *in, const struct bh_exec_plan *plan)
+/* A fork's child answers, and is answered; a server's socket has two ends. */
+static int open_channels(struct bh_exec_plan *plan, int notes[2], int server[2])
 {
-    int notes[2];
+    const bool warm = plan->flags & BH_EXEC_WARM;
+    server[0] = -1;
+    if (plan->flags & BH_EXEC_WARM_SERVER) {
+        if (bh_seqpacket_pair(server, NULL) != 0)
+            return -1;
+        plan->server = server[1];
+    }
+    if (warm ? bh_seqpacket_pair(notes, NULL) == 0 : pipe2(notes, O_CLOEXEC | O_NONBLOCK) == 0)
+        return 0;
+    bh_close(server[0]);
+    return -1;
+}
+
+static int start(struct bh_init *in, struct bh_exec_plan *plan)
+{
+    int notes[2], server[2];
     if (in->readonly && bh_mount_readonly(in->box, "", false) < 0)
         return -1;
     in->readonly = false;
-    if (pipe2(notes, O_CLOEXEC | O_NONBLOCK) < 0)
+    if (open_channels(plan, notes, server) < 0)
         return -1;
     pid_t pid = clone_exec(in, plan, notes[1]);
     bh_close(notes[1]);
     if (pid < 0) {
         bh_close(notes[0]);
+        bh_close(server[0]);
         return -1;
     }
     struct run *run = bh_alloc(sizeof(*run));
-    *run = (struct run){.id = plan->id, .flags = plan->flags, .pid = pid, .notes = notes[0]};
-    run->narrow = BH_TAKE_FD(in->narrow);
+    *run = (struct run){
+        .id = plan->id, .flags = plan->flags, .pid = pid, .notes = notes[0], .server = server[0], .fork = -1};
+    run->warm = server[0] >= 0 ? LISTENING : plan->flags & BH_EXEC_WARM ? FORKING : COLD;
+    run->own = bh_exec_is_own(in, plan);
+    run->narrow = bh_exec_enters(in, plan) ? BH_TAKE_FD(in->narrow) : -1;
     bh_list_init(&run->link);
     bh_list_append(&in->execs, &run->link);
     if (in->shared && plan->flags & BH_EXEC_TELL_PID)
@@ -284,7 +533,9 @@ static void on_kill(struct bh_init *in, const struct bh_msg_ask *ask)
         const struct run *run = RUN(it);
         if (run->id != ask->id || run->state != RUNNING)
             continue;
-        if (!in->shared)
+        if (run->warm == READY)
+            (void)kill(run->pid, ask->signal);
+        else if (!run->own)
             (void)kill(-1, ask->signal);
         else if (ask->signal == SIGKILL)
             (void)kill(run->pid, SIGKILL);
@@ -330,6 +581,12 @@ static void on_ask(struct bh_init *in, const struct bh_msg_ask *ask, size_t len)
     case BH_MSG_OPEN:
         on_open(in, ask, len);
         break;
+    case BH_MSG_GO:
+        on_go(in, ask);
+        break;
+    case BH_MSG_ADOPT:
+        bh_orphans_adopt(in, ask->id, ask->signal);
+        break;
     default:
         break; /* of a later version: the worker would have said so in its hello */
     }
@@ -365,9 +622,17 @@ BH_NORETURN void bh_box_serve(struct bh_init *in)
         _exit(1);
     for (;;) {
         struct signalfd_siginfo info;
-        struct pollfd polled[2] = {{.fd = signals, .events = POLLIN}, {.fd = in->control, .events = POLLIN}};
-        if (poll(polled, clearing(in) ? 1 : 2, -1) < 0 && errno != EINTR)
+        int other;
+        (void)watched(in, &other);
+        struct pollfd polled[3] = {{.fd = signals, .events = POLLIN},
+                                   {.fd = clearing(in) ? -1 : in->control, .events = POLLIN},
+                                   {.fd = other, .events = POLLIN}};
+        if (poll(polled, BH_ARRAY_LEN(polled), in->lingers ? LINGER_MS : -1) < 0 && errno != EINTR)
             _exit(1);
+        if (in->lingers)
+            reap(in);
+        if (polled[2].revents)
+            on_watched(in);
         if (polled[0].revents && read(signals, &info, sizeof(info)) > 0)
             reap(in);
         if (polled[1].revents)

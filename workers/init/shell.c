@@ -63,7 +63,7 @@ static int become_box(struct bh_init *in, const void *msg, size_t len, const int
         return -1;
     if (in->shared)
         bh_close(BH_TAKE_FD(in->narrow));
-    return bh_caps_of_init() < 0 ? bh_fail(fail, errno, "limit capabilities") : 0;
+    return bh_caps_of_init(in->flags & BH_CREATE_WARM) < 0 ? bh_fail(fail, errno, "limit capabilities") : 0;
 }
 
 static void report(const struct bh_init *in, const struct bh_fail *fail)
@@ -96,7 +96,7 @@ BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup, c
     int rc = bh_join_groups(join, &fail);
     (void)close_range(CHANNEL + 1, ~0U, 0);
     wait_for_maps();
-    struct bh_init in = {.setup = setup, .box = -1, .narrow = -1};
+    struct bh_init in = {.setup = setup, .box = -1, .narrow = -1, .known_narrow = -1};
     bh_list_init(&in.execs);
     if (rc == 0)
         rc = prepare(&in, &fail);

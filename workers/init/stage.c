@@ -84,7 +84,7 @@ static int mount_inputs(struct stage *s, struct bh_fail *fail)
 {
     if (bh_place_target(s->place.workspace, "in", true, fail) < 0 || make_inputs(s, fail) < 0)
         return -1;
-    return s->in->narrow < 0 ? attach_inputs(s, s->place.workspace, "in", fail) : 0;
+    return bh_exec_enters(s->in, s->plan) ? 0 : attach_inputs(s, s->place.workspace, "in", fail);
 }
 
 struct own_file {
@@ -205,9 +205,9 @@ static int enter_narrow(struct stage *s, struct bh_fail *fail)
 
 static int narrow(struct stage *s, struct bh_fail *fail)
 {
-    if (s->in->narrow >= 0)
+    if (bh_exec_enters(s->in, s->plan))
         return enter_narrow(s, fail);
-    if (s->in->shared) {
+    if (bh_exec_is_own(s->in, s->plan)) {
         /* The new one first: the kernel asks that one can be seen already. */
         if (bh_proc_mount(s->in->setup, s->box, "proc", fail) < 0)
             return -1;
@@ -231,10 +231,17 @@ BH_NORETURN void bh_stage_main(const struct bh_init *in, const struct bh_exec_pl
 {
     struct bh_fail fail = {0};
     struct stage s = {.in = in, .plan = plan, .inputs = -1};
+    const bool warm = plan->flags & BH_EXEC_WARM;
     umask(022);
-    if (bh_join_groups(&plan->join, &fail) < 0 || stage(&s, &fail) < 0)
+    if (note_fd == BH_WARM_FD && plan->flags & BH_EXEC_WARM_SERVER)
+        note_fd = fcntl(note_fd, F_DUPFD_CLOEXEC, BH_WARM_FD + 1);
+    if ((!warm && bh_join_groups(&plan->join, &fail) < 0) || stage(&s, &fail) < 0)
         bh_exec_fail(note_fd, &fail);
-    if (in->shared)
+    if (warm) {
+        (void)bh_warm_fork(in, plan, note_fd, &fail);
+        bh_exec_fail(note_fd, &fail);
+    }
+    if (bh_exec_is_own(in, plan))
         bh_group_main(in, plan, note_fd);
     (void)bh_become(in, plan, note_fd, &fail);
     bh_exec_fail(note_fd, &fail);

@@ -304,6 +304,20 @@ static void reply(struct bh_launcher *l, uint64_t id, const struct bh_shell *she
         _exit(1); /* the worker is gone */
 }
 
+static int take_shell(struct bh_launcher *l, const struct bh_msg_create *msg, const int *fds, struct bh_shell *ret,
+                      struct bh_fail *fail)
+{
+    if (!(msg->flags & BH_CREATE_BENEATH))
+        return bh_pool_take(l, ret, fail);
+    struct bh_beneath where = {
+        .user_ns = fds[1], .pid_ns = fds[2], .agent_uid = BH_AGENT_UID, .agent_gid = BH_AGENT_UID};
+    if (msg->agent_uid) {
+        where.agent_uid = msg->agent_uid;
+        where.agent_gid = msg->agent_gid;
+    }
+    return bh_pool_make_beneath(l, &where, ret, fail);
+}
+
 void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fds, size_t nfds)
 {
     struct bh_fail fail = {0};
@@ -311,12 +325,13 @@ void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fd
     struct order o = {.layers_dir = -1, .snapshots_dir = -1, .out = BH_BUF_INIT, .nfds = 1};
     if (len < sizeof(struct bh_msg_create))
         return;
-    uint64_t id = ((const struct bh_msg_create *)msg)->id;
-    if (nfds != 1)
+    const struct bh_msg_create *head = msg;
+    uint64_t id = head->id;
+    if (nfds != (head->flags & BH_CREATE_BENEATH ? 3u : 1u))
         (void)bh_fail(&fail, EPROTO, "read the request");
     else if (l->mode == BH_IDS_NONE)
         fail = l->fail;
-    else if (parse(&o, msg, len, &fail) == 0 && bh_pool_take(l, &shell, &fail) == 0) {
+    else if (parse(&o, msg, len, &fail) == 0 && take_shell(l, head, fds, &shell, &fail) == 0) {
         o.fds[0] = fds[0];
         if (bh_groups_limit(l, msg, &shell, &fail) == 0)
             (void)fill_order(l, &o, &shell, &fail);

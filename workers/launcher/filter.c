@@ -11,6 +11,10 @@
  * - Arguments that the kernel cuts to 32 bits are compared cut to 32 bits.
  *
  * The program is built for an architecture that is named, so that the test reads those of all of them on any machine.
+ *
+ * A fork server's differs: what it forks enters the namespaces of another box and is for a moment root of them. So it
+ * may call setns, which without that other box is refused by the kernel; and of what root of a network namespace can
+ * reach in the kernel it is denied the larger part.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -73,11 +77,12 @@ static const char *const allowed[] = {
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
 
 /* Each ends every way through it with an answer. */
-static const struct special {
+struct special {
     const char *name;
     unsigned len;
     struct sock_filter code[19];
-} special[] = {
+};
+static const struct special special[] = {
     {"clone", 4, {ARG(0), IF_ANY(NEW_NAMESPACES, 0, 1), NO, YES}},
     {"clone3", 1, {NOT_THERE}},
     /*
@@ -107,6 +112,33 @@ static const struct special {
     /* Typing into a terminal. */
     {"ioctl", 5, {ARG(1), IF_EQ(TIOCSTI, 1, 0), IF_EQ(TIOCLINUX_CMD, 0, 1), NO, YES}},
 };
+
+/* Beside the above, of a fork server: the first is a line of `special` that is replaced. */
+#define IPT_FIRST 64 /* options of packet filters, of whatever table */
+#define IPT_LAST 129
+static const struct special special_of_server[] = {
+    {"socket",
+     17,
+     {ARG(0), IF_EQ(AF_UNIX, 13, 0), IF_EQ(AF_INET, 1, 0), IF_EQ(AF_INET6, 0, 12), ARG(1), CUT(0xf),
+      IF_EQ(SOCK_STREAM, 1, 0), IF_EQ(SOCK_DGRAM, 0, 8), ARG(2), IF_EQ(0, 5, 0), IF_EQ(IPPROTO_TCP, 4, 0),
+      IF_EQ(IPPROTO_UDP, 3, 0), IF_EQ(IPPROTO_ICMP, 2, 0), IF_EQ(IPPROTO_ICMPV6, 1, 0), NO, YES, NO}},
+    {"setsockopt",
+     8,
+     {ARG(1), IF_EQ(IPPROTO_IP, 1, 0), IF_EQ(IPPROTO_IPV6, 0, 4), ARG(2),
+      BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, IPT_LAST, 2, 0), BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, IPT_FIRST, 0, 1), NO,
+      YES}},
+    {"setns", 1, {YES}},
+};
+#define SERVER_SPECIAL (SPECIAL + BH_ARRAY_LEN(special))
+
+static void fill_server(uint32_t scmp, unsigned char verdicts[static NUMBERS])
+{
+    for (size_t i = 0; i < BH_ARRAY_LEN(special_of_server); i++) {
+        int nr = seccomp_syscall_resolve_name_arch(scmp, special_of_server[i].name);
+        if (nr >= 0 && nr < NUMBERS)
+            verdicts[nr] = (unsigned char)(SERVER_SPECIAL + i);
+    }
+}
 
 static void fill_verdicts(uint32_t scmp, unsigned char verdicts[static NUMBERS])
 {
@@ -149,7 +181,8 @@ static void put_verdict(struct bh_filter *p, unsigned char verdict)
         put(p, answers[verdict]);
         return;
     }
-    const struct special *s = &special[verdict - SPECIAL];
+    const struct special *s =
+        verdict < SERVER_SPECIAL ? &special[verdict - SPECIAL] : &special_of_server[verdict - SERVER_SPECIAL];
     for (unsigned i = 0; i < s->len; i++)
         put(p, s->code[i]);
 }
@@ -182,7 +215,7 @@ static size_t find_ranges(const unsigned char *verdicts, struct range *ranges)
     return n; /* the last one is UNKNOWN and reaches to the end of all numbers */
 }
 
-int bh_filter_build(uint32_t audit_arch, struct bh_filter *ret)
+static int build(uint32_t audit_arch, bool server, struct bh_filter *ret)
 {
     unsigned char verdicts[NUMBERS];
     struct range ranges[NUMBERS];
@@ -196,6 +229,8 @@ int bh_filter_build(uint32_t audit_arch, struct bh_filter *ret)
     if (!arch)
         return -1;
     fill_verdicts(arch->scmp, verdicts);
+    if (server)
+        fill_server(arch->scmp, verdicts);
     put(ret, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
     put(ret, (struct sock_filter)IF_EQ(arch->audit, 1, 0));
     put(ret, (struct sock_filter)NOT_THERE);
@@ -204,13 +239,23 @@ int bh_filter_build(uint32_t audit_arch, struct bh_filter *ret)
     return ret->too_far ? -1 : 0;
 }
 
-int bh_filter_make(struct bh_fail *fail)
+int bh_filter_build(uint32_t audit_arch, struct bh_filter *ret)
+{
+    return build(audit_arch, false, ret);
+}
+
+int bh_filter_build_server(uint32_t audit_arch, struct bh_filter *ret)
+{
+    return build(audit_arch, true, ret);
+}
+
+int bh_filter_make(bool server, struct bh_fail *fail)
 {
     static struct bh_filter p;
     BH_CLEANUP_FD int out = memfd_create("filter", MFD_CLOEXEC);
     if (out < 0)
         return bh_fail(fail, errno, "store the system call filter");
-    if (bh_filter_build(NATIVE, &p) < 0)
+    if (build(NATIVE, server, &p) < 0)
         return bh_fail(fail, E2BIG, "build the system call filter");
     if (bh_write_all(out, p.code, p.len * sizeof(struct sock_filter)) < 0)
         return bh_fail(fail, errno, "store the system call filter");

@@ -64,7 +64,7 @@ struct bh_launcher {
     bool no_idmap; /* the file system of the state directory cannot do it */
     struct bh_host_tree trees[BH_TREES_MAX];
     size_t n_trees;
-    int filter; /* memfd */
+    int filter, server_filter; /* memfds */
     struct bh_shell pool[BH_POOL_SHELLS];
     size_t pool_len, pool_asked;
     struct bh_msg_spawn to_tell; /* processes that were reaped: of some of them the spawner keeps something */
@@ -107,8 +107,9 @@ struct bh_filter {
 };
 /* The program for AUDIT_ARCH_X86_64 or AUDIT_ARCH_AARCH64, on any machine. -1: it knows no such architecture. */
 int bh_filter_build(uint32_t audit_arch, struct bh_filter *ret);
+int bh_filter_build_server(uint32_t audit_arch, struct bh_filter *ret); /* of a fork server */
 /* A memfd with the program of this machine; -1 and fail. */
-int bh_filter_make(struct bh_fail *fail);
+int bh_filter_make(bool server, struct bh_fail *fail);
 
 /* pool.c */
 int bh_pool_start(struct bh_launcher *l, int init_fd);
@@ -119,6 +120,14 @@ int bh_pool_on_spawner(struct bh_launcher *l);
 void bh_pool_reaped(struct bh_launcher *l, pid_t pid);
 /* A shell that is the caller's. Blocks for a clone where none is ready. */
 int bh_pool_take(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fail);
+/* One made for the occasion: its user and pid namespaces are children of `beneath`, as agents with these ids own them.
+ */
+struct bh_beneath {
+    int user_ns, pid_ns;
+    uint32_t agent_uid, agent_gid;
+};
+int bh_pool_make_beneath(struct bh_launcher *l, const struct bh_beneath *where, struct bh_shell *ret,
+                         struct bh_fail *fail);
 void bh_shell_close(struct bh_shell *s);
 
 /* groups.c */
@@ -126,8 +135,8 @@ void bh_shell_close(struct bh_shell *s);
 void bh_groups_start(struct bh_launcher *l, bool off);
 /* What holds where there are no control groups; once ids are known. */
 void bh_groups_fall_back(struct bh_launcher *l);
-/* The group of the shell that is asked for next, used `once` or perhaps again: how many descriptors go with the message,
- * or -1. They are to be closed where *ret_close. */
+/* The group of the shell that is asked for next, used `once` or perhaps again: how many descriptors go with the
+ * message, or -1. They are to be closed where *ret_close. */
 int bh_groups_take(struct bh_launcher *l, struct bh_msg_spawn *msg, bool once, int fds[static BH_CGROUP_PARTS],
                    uint32_t *ret, bool *ret_close);
 void bh_groups_answer(struct bh_launcher *l, const struct bh_msg_group *msg);

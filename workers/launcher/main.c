@@ -53,8 +53,9 @@ static void set_up_process(void)
 
 static int set_up_boxes(struct bh_launcher *l, const char *home, int init_fd)
 {
-    l->filter = bh_filter_make(&l->fail);
-    if (l->filter < 0 || bh_ids_enter(l) < 0 || bh_tree_enter(l, home) < 0)
+    l->filter = bh_filter_make(false, &l->fail);
+    l->server_filter = l->filter < 0 ? -1 : bh_filter_make(true, &l->fail);
+    if (l->server_filter < 0 || bh_ids_enter(l) < 0 || bh_tree_enter(l, home) < 0)
         return -1;
     if (bh_probe_all(l) < 0)
         return -1;
@@ -143,7 +144,8 @@ static void serve(struct bh_launcher *l)
 
 int main(int argc, char **argv)
 {
-    struct bh_launcher l = {.program = argv[0], .worker = WORKER, .spawner = -1, .home = -1, .filter = -1};
+    struct bh_launcher l = {
+        .program = argv[0], .worker = WORKER, .spawner = -1, .home = -1, .filter = -1, .server_filter = -1};
     struct stat st;
     if (argc < 4 || argc > 5 || fstat(WORKER, &st) < 0 || !S_ISSOCK(st.st_mode)) {
         fputs("bulkhead-launcher: started by bulkhead only\n", stderr);

@@ -70,7 +70,7 @@ int bh_pool_start(struct bh_launcher *l, int init_fd)
     struct bh_msg_setup msg = {
         .kind = BH_MSG_SETUP, .mode = l->mode, .first_id = l->first_id, .mask_proc = l->mask_proc};
     msg.oom_score_adj = oom_score_adj();
-    if (bh_msg_send(l->spawner, &msg, sizeof(msg), &l->filter, 1) < 0)
+    if (bh_msg_send(l->spawner, &msg, sizeof(msg), (int[2]){l->filter, l->server_filter}, 2) < 0)
         return bh_fail(&l->fail, errno, "start bulkhead-init");
     return 0;
 }
@@ -92,18 +92,38 @@ void bh_pool_reaped(struct bh_launcher *l, pid_t pid)
         (void)say(l, NULL, 0); /* an end of the socket is met by whoever asks for a shell */
 }
 
-static int ask(struct bh_launcher *l)
+/* Who is in a namespace of others has no right to clone into a group of ours, and joins it by a file that we opened. */
+static int to_be_joined(struct bh_msg_spawn *msg, int *fd)
 {
-    int fds[BH_CGROUP_PARTS];
+    int procs = openat(*fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    bh_close(*fd);
+    *fd = procs;
+    msg->into = 0;
+    return procs < 0 ? -1 : 1;
+}
+
+static int ask(struct bh_launcher *l, const struct bh_beneath *where)
+{
+    int fds[2 + BH_CGROUP_PARTS], first = 2;
     uint32_t group = 0;
     bool to_close = true;
-    int n = bh_groups_take(l, &l->to_tell, false, fds, &group, &to_close);
+    int n = bh_groups_take(l, &l->to_tell, where != NULL, fds + 2, &group, &to_close);
+    if (n == 1 && l->to_tell.into && where)
+        n = to_be_joined(&l->to_tell, &fds[2]);
     if (n < 0)
         return -1;
+    if (where) {
+        first = 0;
+        fds[0] = where->user_ns;
+        fds[1] = where->pid_ns;
+        l->to_tell.beneath = 1;
+        l->to_tell.agent_uid = where->agent_uid;
+        l->to_tell.agent_gid = where->agent_gid;
+    }
     l->to_tell.shells = 1;
-    int rc = say(l, fds, n);
+    int rc = say(l, fds + first, 2 - first + n);
     for (int i = 0; i < n && to_close; i++)
-        bh_close(fds[i]);
+        bh_close(fds[2 + i]);
     if (rc < 0)
         return -1;
     l->asked[l->pool_asked++] = group;
@@ -113,7 +133,7 @@ static int ask(struct bh_launcher *l)
 void bh_pool_refill(struct bh_launcher *l)
 {
     while (l->spawner >= 0 && l->pool_len + l->pool_asked < BH_POOL_SHELLS) {
-        if (ask(l) < 0)
+        if (ask(l, NULL) < 0)
             return;
     }
 }
@@ -171,7 +191,21 @@ int bh_pool_take(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fa
     }
     if (l->spawner < 0)
         return bh_fail(fail, EPIPE, "bulkhead-init has ended");
-    if (l->pool_asked == 0 && ask(l) < 0)
+    if (l->pool_asked == 0 && ask(l, NULL) < 0)
         return bh_fail(fail, errno, "make a control group or ask for a shell");
+    return receive(l, ret, fail);
+}
+
+int bh_pool_make_beneath(struct bh_launcher *l, const struct bh_beneath *where, struct bh_shell *ret,
+                         struct bh_fail *fail)
+{
+    if (l->spawner < 0)
+        return bh_fail(fail, EPIPE, "bulkhead-init has ended");
+    if (ask(l, where) < 0)
+        return bh_fail(fail, errno, "make a control group or ask for a shell");
+    while (l->pool_asked > 1 && bh_pool_on_spawner(l) == 0) /* those that were asked for before */
+        ;
+    if (l->spawner < 0)
+        return bh_fail(fail, EPIPE, "bulkhead-init has ended");
     return receive(l, ret, fail);
 }

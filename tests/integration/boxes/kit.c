@@ -84,6 +84,15 @@ void kit_wait(struct kit *k, const bool *flag)
     event_free(timer);
 }
 
+void kit_turn(struct kit *k)
+{
+    struct event *timer = evtimer_new(k->loop, too_late, NULL);
+    const struct timeval patience = {PATIENCE_S, 0};
+    evtimer_add(timer, &patience);
+    (void)event_base_loop(k->loop, EVLOOP_ONCE);
+    event_free(timer);
+}
+
 static void on_created(void *arg, struct bh_box *box, int code, const struct bh_err *err)
 {
     struct kit_box *b = arg;
@@ -109,6 +118,8 @@ int kit_create(struct kit *k, struct kit_box *b, const struct kit_how *how)
         spec.shared = how->shared;
         spec.disposable = how->disposable;
         spec.best_effort = how->best_effort;
+        spec.warm = how->warm;
+        spec.beneath = how->beneath;
         spec.limits = how->limits;
         spec.layers = &how->layer;
         spec.n_layers = how->layer ? 1 : 0;

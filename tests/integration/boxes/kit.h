@@ -25,6 +25,7 @@ void kit_close(struct kit *k); /* the home stays */
 void kit_fini(struct kit *k);
 /* Runs the loop until *flag; fails the process after 30 s. */
 void kit_wait(struct kit *k, const bool *flag);
+void kit_turn(struct kit *k); /* one turn of the loop; fails the process after 30 s */
 
 struct kit_box {
     struct kit *kit;
@@ -37,7 +38,8 @@ struct kit_box {
 };
 
 struct kit_how {
-    bool writable_usr, shared, disposable, best_effort;
+    bool writable_usr, shared, disposable, best_effort, warm;
+    struct bh_exec *beneath;
     const char *layer;
     const char *const *base; /* folders of an image, newest first */
     size_t n_base;

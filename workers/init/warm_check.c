@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a fork of a warm process must be before it runs a line of an attempt, found out from outside, in /proc of the
+ * box: the fork itself is not asked. It is the only other process, with the agent's ids, no capability in any set, no
+ * new privileges, its filters loaded, in every namespace that we are in, with the streams that it was given and no
+ * other descriptor, and no memory that it shares with anybody.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "workers/init/init.h"
+
+#define FILE_MAX (4 << 20)
+
+static int read_proc(const char *pid, const char *name, struct bh_buf *out, struct bh_fail *fail)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%s/%s", pid, name);
+    BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || bh_read_all(fd, FILE_MAX, out, NULL) != 0)
+        return bh_fail(fail, errno, "read /proc/%s of the fork", name);
+    return 0;
+}
+
+/* --- which one --- */
+
+/* The last number that was given away in this namespace: nobody has a greater one. What cannot be seen in /proc can
+ * still be found by its number. */
+int64_t bh_warm_last_number(const char *loadavg)
+{
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    int64_t last = -1;
+    BH_CLEANUP_FD int fd = open(loadavg, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || bh_read_all(fd, 256, &text, NULL) != 0 || text.len == 0)
+        return -1;
+    text.data[strcspn(text.data, "\n")] = '\0';
+    const char *at = strrchr(text.data, ' ');
+    return at && bh_parse_int(at + 1, &last) == 0 ? last : -1;
+}
+
+static int find_fork(pid_t *ret, struct bh_fail *fail)
+{
+    int64_t last = bh_warm_last_number("/proc/loadavg"), n = 0;
+    if (last < 2 || last > 4096) /* in a namespace that a few processes have been in */
+        return bh_fail(fail, EPROTO, "find the fork among %lld processes", (long long)last);
+    for (pid_t pid = 2; pid <= (pid_t)last; pid++) {
+        if (pid == getpid() || (kill(pid, 0) < 0 && errno == ESRCH))
+            continue;
+        *ret = pid;
+        n++;
+    }
+    if (n != 1)
+        return bh_fail(fail, n ? EEXIST : ESRCH, "fork the warm process once: %lld processes have come", (long long)n);
+    return 0;
+}
+
+/* --- what it says in status --- */
+
+static const char *field(const struct bh_buf *status, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *line = status->data; line && *line;) {
+        if (strncmp(line, name, len) == 0 && line[len] == ':')
+            return line + len + 1 + strspn(line + len + 1, " \t");
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+    return NULL;
+}
+
+static int check_number(const struct bh_buf *status, const char *name, int base, uint64_t wanted, struct bh_fail *fail)
+{
+    const char *text = field(status, name);
+    char *end = NULL;
+    uint64_t found = text ? strtoull(text, &end, base) : 0;
+    if (!text || end == text || found != wanted)
+        return bh_fail(fail, EPERM, "accept the fork: its %s is %.*s", name, text ? (int)strcspn(text, "\n") : 4,
+                       text ? text : "none");
+    return 0;
+}
+
+static int check_ids(const struct bh_buf *status, const char *name, unsigned wanted, struct bh_fail *fail)
+{
+    unsigned id[4];
+    const char *text = field(status, name);
+    int n = text ? sscanf(text, "%u %u %u %u", &id[0], &id[1], &id[2], &id[3]) : 0;
+    for (int i = 0; i < 4; i++) {
+        if (n != 4 || id[i] != wanted)
+            return bh_fail(fail, EPERM, "accept the fork: its %s is not %u", name, wanted);
+    }
+    return 0;
+}
+
+static int check_status(const char *pid, const struct bh_warm_wanted *w, struct bh_fail *fail)
+{
+    static const char *const sets[] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
+    BH_CLEANUP_BUF struct bh_buf theirs = BH_BUF_INIT, ours = BH_BUF_INIT;
+    if (read_proc(pid, "status", &theirs, fail) < 0 || read_proc("self", "status", &ours, fail) < 0)
+        return -1;
+    if (check_ids(&theirs, "Uid", w->uid, fail) < 0 || check_ids(&theirs, "Gid", w->gid, fail) < 0)
+        return -1;
+    const char *groups = field(&theirs, "Groups");
+    if (groups && *groups != '\n' && w->uid == w->gid && w->uid != 0) {
+        /* Where groups cannot be dropped, those of who runs us are there, unmapped. */
+        if (field(&ours, "Groups") && strncmp(groups, field(&ours, "Groups"), strcspn(groups, "\n") + 1) != 0)
+            return bh_fail(fail, EPERM, "accept the fork: it is in groups");
+    }
+    for (size_t i = 0; i < BH_ARRAY_LEN(sets); i++) {
+        if (check_number(&theirs, sets[i], 16, 0, fail) < 0)
+            return -1;
+    }
+    const char *filters = field(&ours, "Seccomp_filters");
+    int64_t have = filters ? strtoll(filters, NULL, 10) : 0;
+    if (filters && check_number(&theirs, "Seccomp_filters", 10, (uint64_t)(have + w->filters), fail) < 0)
+        return -1;
+    if (check_number(&theirs, "Seccomp", 10, 2, fail) < 0 || check_number(&theirs, "NoNewPrivs", 10, 1, fail) < 0)
+        return -1;
+    return check_number(&theirs, "Threads", 10, 1, fail) < 0 ? -1 : check_number(&theirs, "TracerPid", 10, 0, fail);
+}
+
+/* --- where it is --- */
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static int check_same(const char *pid, const char *name, const char *ours, struct bh_fail *fail)
+{
+    char path[64];
+    struct stat theirs, own;
+    (void)snprintf(path, sizeof(path), "/proc/%s/%s", pid, name);
+    if (stat(path, &theirs) < 0 || stat(ours, &own) < 0)
+        return bh_fail(fail, errno, "look at the %s of the fork", name);
+    return same_file(&theirs, &own) ? 0 : bh_fail(fail, EPERM, "accept the fork: it is not in this box's %s", name);
+}
+
+static int check_places(const char *pid, struct bh_fail *fail)
+{
+    static const char *const spaces[] = {"user", "mnt", "pid", "pid_for_children", "net", "ipc", "uts", "cgroup"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(spaces); i++) {
+        char name[32], ours[64];
+        (void)snprintf(name, sizeof(name), "ns/%s", spaces[i]);
+        (void)snprintf(ours, sizeof(ours), "/proc/self/%s", name);
+        if (check_same(pid, name, ours, fail) < 0)
+            return -1;
+    }
+    if (check_same(pid, "root", "/", fail) < 0 || check_same(pid, "cwd", "/", fail) < 0)
+        return -1;
+    BH_CLEANUP_BUF struct bh_buf theirs = BH_BUF_INIT, ours = BH_BUF_INIT;
+    if (read_proc(pid, "cgroup", &theirs, fail) < 0 || read_proc("self", "cgroup", &ours, fail) < 0)
+        return -1;
+    if (theirs.len != ours.len || memcmp(theirs.data, ours.data, ours.len) != 0)
+        return bh_fail(fail, EPERM, "accept the fork: it is not in this box's control groups");
+    return 0;
+}
+
+/* --- what it holds --- */
+
+static int check_descriptor(int dir, const char *name, const struct bh_warm_wanted *w, int *others,
+                            struct bh_fail *fail)
+{
+    struct stat theirs, given;
+    int64_t fd;
+    if (bh_parse_int(name, &fd) != 0)
+        return 0; /* "." and ".." */
+    if (fstatat(dir, name, &theirs, 0) < 0)
+        return bh_fail(fail, errno, "look at the descriptors of the fork");
+    if (fd <= 2) {
+        if (fstat(w->stdio[fd], &given) < 0 || !same_file(&theirs, &given))
+            return bh_fail(fail, EPERM, "accept the fork: its descriptor %d is another", (int)fd);
+        return 0;
+    }
+    if (!S_ISSOCK(theirs.st_mode) || theirs.st_ino != w->reply || ++*others > 1)
+        return bh_fail(fail, EPERM, "accept the fork: it holds descriptor %d", (int)fd);
+    return 0;
+}
+
+static int check_descriptors(const char *pid, const struct bh_warm_wanted *w, struct bh_fail *fail)
+{
+    char path[64];
+    int rc = 0, others = 0;
+    (void)snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return bh_fail(fail, errno, "look at the descriptors of the fork");
+    for (struct dirent *e; rc == 0 && (e = readdir(dir));)
+        rc = check_descriptor(dirfd(dir), e->d_name, w, &others, fail);
+    (void)closedir(dir);
+    return rc;
+}
+
+/* What can be written and is shared would join it to its server, and by that to the other forks. */
+static int check_memory(const char *pid, struct bh_fail *fail)
+{
+    BH_CLEANUP_BUF struct bh_buf maps = BH_BUF_INIT;
+    if (read_proc(pid, "maps", &maps, fail) < 0)
+        return -1;
+    for (const char *line = maps.data; line && *line;) {
+        const char *rights = strchr(line, ' ');
+        if (rights && strlen(rights) > 4 && rights[2] == 'w' && rights[4] == 's')
+            return bh_fail(fail, EPERM, "accept the fork: it shares memory with its server");
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+    return 0;
+}
+
+static bool lives(int pidfd)
+{
+    struct pollfd polled = {.fd = pidfd, .events = POLLIN};
+    return poll(&polled, 1, 0) == 0;
+}
+
+int bh_warm_check(const struct bh_warm_wanted *w, struct bh_fail *fail)
+{
+    pid_t pid = 0;
+    char name[16];
+    if (find_fork(&pid, fail) < 0)
+        return -1;
+    (void)snprintf(name, sizeof(name), "%d", (int)pid);
+    BH_CLEANUP_FD int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd < 0)
+        return bh_fail(fail, errno, "hold the fork");
+    if (check_status(name, w, fail) < 0 || check_places(name, fail) < 0 || check_descriptors(name, w, fail) < 0 ||
+        check_memory(name, fail) < 0)
+        return -1;
+    if (!lives(pidfd)) /* else the number could be another's by now */
+        return bh_fail(fail, ESRCH, "hold the fork: it has ended");
+    return BH_TAKE_FD(pidfd);
+}

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warm attempts of bulkhead, from Python (docs/warm.md). Nothing but the standard library, Python 3.9 or later.
+
+    import json, sqlite3, my_slow_imports
+    import bulkhead
+
+    model = my_slow_imports.load()
+    attempt = bulkhead.warm()        # returns once for each attempt, in a fork of its own, in a box of its own
+    print(attempt.number, attempt.argv)
+    attempt.run()                    # does what `run` says: a script here and now, everything else by exec
+"""
+import ctypes
+import gc
+import os
+import select
+import socket
+import struct
+import sys
+
+__all__ = ["Attempt", "NotWarm", "warm"]
+
+_REPLY = 3
+# Numbers that are the same on every architecture since 424.
+_PIDFD_OPEN, _CLOSE_RANGE = 434, 436
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_SETNS = {"x86_64": 308, "aarch64": 268}
+# PyDLL keeps the interpreter's lock: the fork is made with it held, by the one thread that there is.
+_libc = ctypes.PyDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+class NotWarm(RuntimeError):
+    """This process cannot be a fork server: nobody has started it for that, or it has more than one thread."""
+
+
+class Attempt:
+    """What an attempt is told: its number, the arguments of `run`, its environment (which os.environ is, too)."""
+
+    def __init__(self, number, argv, env):
+        self.number, self.argv, self.env = number, argv, env
+
+    def __repr__(self):
+        return "Attempt(number=%r, argv=%r)" % (self.number, self.argv)
+
+    def run(self):
+        """Does what `run` says, and does not return. A Python script or module runs in this process, with all that it
+        has imported; any other command is executed, which keeps nothing of it."""
+        name = os.path.basename(self.argv[0])
+        rest = self.argv[1:]
+        if name.startswith("python") and rest and (not rest[0].startswith("-") or rest[0] == "-m" and len(rest) > 1):
+            sys.exit(_run_python(rest))
+        os.execvp(self.argv[0], self.argv)
+
+
+def _run_python(rest):
+    import runpy
+
+    if rest[0] == "-m":
+        sys.argv = rest[1:]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = rest
+        sys.path.insert(0, os.path.dirname(os.path.abspath(rest[0])))
+        runpy.run_path(rest[0], run_name="__main__")
+    return 0
+
+
+def _check(result, what):
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, "%s: %s" % (what, os.strerror(number)))
+    return result
+
+
+def _syscall(number, *args):
+    return _libc.syscall(ctypes.c_long(number), *args)
+
+
+def _prctl(option, *args):
+    args = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in args]
+    return _libc.prctl(option, *(args + [ctypes.c_ulong(0)] * (4 - len(args))))
+
+
+# --- what a fork gives up: nobody believes it, the init of its box looks ---
+
+
+def _drop_everything():
+    _check(_prctl(28, 0xEF), "set secure bits")
+    for cap in range(64):
+        if _prctl(24, cap) < 0:
+            break
+    _check(_prctl(47, 4), "clear ambient capabilities")
+    head, none = struct.pack("Ii", 0x20080522, 0), bytes(24)
+    _check(_libc.capset(head, none), "drop capabilities")
+    _check(_prctl(4, 1), "be looked at")
+
+
+def _fence():
+    abi = _syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
+    if abi < 2:
+        return
+    rights = (1 << (16 if abi >= 5 else 15 if abi >= 3 else 14)) - 1
+    rules = struct.pack("QQQ", rights, 0, 3)
+    size = ctypes.c_size_t(24 if abi >= 6 else 8)
+    fd = _check(_syscall(_LANDLOCK_CREATE, rules, size, ctypes.c_uint(0)), "make a ruleset")
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    beneath = struct.pack("=Qi", rights & ~(1 << 6 | 1 << 11), root)
+    _check(_syscall(_LANDLOCK_ADD, fd, 1, beneath, ctypes.c_uint(0)), "allow the root")
+    _check(_syscall(_LANDLOCK_RESTRICT, fd, ctypes.c_uint(0)), "restrict the attempt")
+    os.close(root)
+    os.close(fd)
+
+
+def _give_up_setns():
+    def op(code, yes, no, k):
+        return struct.pack("HBBI", code, yes, no, k)
+
+    code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, _SETNS[os.uname().machine]) + op(6, 0, 0, 0x50001) + op(6, 0, 0, 0x7FFF0000)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+    _check(_prctl(22, 2, ctypes.c_char_p(program)), "give up setns")
+
+
+def _keep_only(fds):
+    for stream in range(3):
+        os.dup2(fds[1 + stream], stream)
+    if fds[0] != _REPLY:
+        os.dup2(fds[0], _REPLY, inheritable=False)
+    _check(_syscall(_CLOSE_RANGE, ctypes.c_uint(_REPLY + 1), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(0)), "close files")
+
+
+def _become_new(fds, parent):
+    # Who has forked us must be gone, and have left us to the init of the server's box.
+    waiting = select.poll()
+    waiting.register(parent, select.POLLIN)
+    waiting.poll()
+    try:
+        os.setsid()
+    except PermissionError:
+        pass
+    _keep_only(fds)
+    _drop_everything()
+    os.chdir("/")
+    _fence()
+    os.umask(0o022)
+    _give_up_setns()
+
+
+# --- what it is told ---
+
+
+def _read(size):
+    parts = []
+    while size > 0:
+        part = os.read(_REPLY, size)
+        if not part:
+            os._exit(1)
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _hear():
+    line = b""
+    while not line.endswith(b"\n"):
+        line += _read(1)
+    word, argc, envc, size = line.split()
+    if word != b"go":
+        os._exit(1)
+    strings = _read(int(size)).split(b"\0")
+    argc, envc = int(argc), int(envc)
+    argv = [os.fsdecode(s) for s in strings[1 : 1 + argc]]
+    env = dict(s.partition(b"=")[::2] for s in strings[1 + argc : 1 + argc + envc])
+    os.close(_REPLY)
+    os.chdir(strings[0])
+    os.environ.clear()
+    os.environb.update(env)
+    return argv
+
+
+def _reseed():
+    """All forks have one memory: what is random there must not be. By number a fork may even be the process that its
+    server was, so that what asks for the number of the process notices nothing."""
+    modules = sys.modules
+    if "random" in modules:
+        modules["random"].seed()
+    for name in ("srandom", "srand", "srand48"):
+        getattr(_libc, name)(int.from_bytes(os.urandom(4), sys.byteorder, signed=True))
+    if "_ssl" in modules:
+        modules["_ssl"].RAND_add(os.urandom(48), 48.0)
+    if "tempfile" in modules:
+        modules["tempfile"]._name_sequence = None
+    if "numpy.random" in modules:
+        modules["numpy.random"].seed()
+    if "torch" in modules:
+        modules["torch"].seed()
+
+
+def _attempt(fds, parent):
+    try:
+        _become_new(fds, parent)
+        os.write(_REPLY, b"here\n")
+        argv = _hear()
+        _reseed()
+    except BaseException as problem:  # its box's init is told by the end of the socket
+        sys.stderr.write("bulkhead: %s\n" % problem)
+        sys.stderr.flush()
+        os._exit(1)
+    number = os.environ.get("BULKHEAD_ATTEMPT", "")
+    return Attempt(int(number) if number.isdigit() else 0, argv, dict(os.environ))
+
+
+# --- the server ---
+
+
+def _enter(fds, spaces):
+    """In the first fork: its control groups, then its namespaces, the last of which only children are in."""
+    for fd in fds[4 + spaces :]:
+        os.write(fd, b"0")
+    for fd in fds[4 : 4 + spaces]:
+        _check(_libc.setns(fd, 0), "enter a namespace")
+    return _check(_syscall(_PIDFD_OPEN, os.getpid(), ctypes.c_uint(0)), "hold oneself")
+
+
+def _take_socket():
+    text = os.environ.get("BULKHEAD_WARM_FD", "")
+    if not text.isdigit():
+        raise NotWarm("there is no BULKHEAD_WARM_FD: this is no `prepare` with `warm: true`")
+    os.set_inheritable(int(text), False)
+    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fileno=int(text))
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
+def warm():
+    """Says that everything is prepared. Never returns in the process that calls it, which ends when no more attempts
+    are to come; returns an Attempt in each of its forks."""
+    sock = _take_socket()
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        raise NotWarm("a fork server has one thread, and here are %d: a fork would have none of the others" % threads)
+    _flush()
+    gc.collect()
+    gc.freeze()  # else the collector would copy what all forks share
+    sock.send(b"ready 1\n")
+    while True:
+        text, fds, _, _ = socket.recv_fds(sock, 128, 32)
+        if not text:
+            os._exit(0)
+        words = text.split()
+        if len(words) != 4 or words[:2] != [b"fork", b"1"] or len(fds) != 4 + int(words[2]) + int(words[3]):
+            for fd in fds:
+                os.close(fd)
+            continue
+        first = _libc.fork()
+        if first == 0:
+            try:
+                parent = _enter(fds, int(words[2]))
+                second = os.fork()
+            except BaseException as problem:
+                sys.stderr.write("bulkhead: %s\n" % problem)
+                sys.stderr.flush()
+                os._exit(1)
+            if second != 0:
+                os._exit(0)
+            sock.detach()
+            return _attempt(fds, parent)
+        for fd in fds:
+            os.close(fd)
+        if first > 0:
+            os.waitpid(first, 0)
