@@ -5,6 +5,7 @@
 #include "cli/args.h"
 
 #define BH_VERB(name) extern const struct bh_cmd bh_cmd_##name;
+BH_VERB(advise)
 BH_VERB(artifacts)
 BH_VERB(completion)
 BH_VERB(diff)
