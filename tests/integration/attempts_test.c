@@ -440,7 +440,9 @@ static void test_what_does_not_pass(void **state)
         for (int fresh = 0; fresh < 2; fresh++) {
             struct bh_lease lease = attempt((int)i + 1, tries[i], made);
             set_check(&lease, fresh, "sh ./t/deep/test.sh");
-            add_check_file(&lease, "t/deep/test.sh", "echo judged; npm judge 2>/dev/null; exit 7\n");
+            add_check_file(
+                &lease, "t/deep/test.sh",
+                "case $(command -v npm; command -v judge) in */workspace/* | */home/*) exit 0 ;; esac; exit 7\n");
             const struct bh_result *result = run(lease, FAILED, "check", NULL);
             if (i != 6 || fresh) /* a closed folder keeps its own user out, and does not help */
                 T_STR(result->detail, "check exited with code 7");

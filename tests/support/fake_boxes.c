@@ -447,8 +447,11 @@ static void fake_destroy(struct bh_box *b, bool keep, bh_box_done_fn fn, void *a
     struct fake_boxes *f = of_box(box);
     bh_buf_addf(&f->journal, "destroy %s%s\n", box->key, keep ? " keep" : "");
     end_all_execs(box);
+    BH_CLEANUP_FREE char *upper = bh_path_join(box->dir, "upper/root");
     if (!keep)
         (void)bh_rmtree_at(AT_FDCWD, box->dir);
+    else if (box->alive)
+        BH_ASSERT(bh_mkdir_p(upper, 0755, NULL) == 0);
     struct fake_answer *a = queue(f, DONE, "destroy", box);
     a->ends_box = true;
     a->fn.done = fn;
