@@ -208,10 +208,10 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
         return bh_fail(fail, errno, "limit the size of files");
     if (take_ids(in, plan, fail) < 0 || bh_limits_after_ids(in, plan, fail) < 0 || drop_capabilities(in, fail) < 0)
         return -1;
-    enum bh_landlock wall = plan->flags & BH_EXEC_WARM_SERVER ? BH_LANDLOCK_OF_SERVER
-                            : in->shared                      ? BH_LANDLOCK_SHARED
-                                                              : BH_LANDLOCK_ALONE;
-    if (bh_landlock_enter(wall, fail) < 0 || bh_limits_of_files(in, plan, fail) < 0)
+    /* Forks of a server live beneath other roots: each enters this wall there. */
+    if (!(plan->flags & BH_EXEC_WARM_SERVER) && bh_landlock_enter(in->shared, fail) < 0)
+        return -1;
+    if (bh_limits_of_files(in, plan, fail) < 0)
         return -1;
     umask(022);
     if (chdir(plan->cwd) < 0)

@@ -44,7 +44,7 @@ struct bh_init {
     int narrow; /* an empty mount namespace for the first exec of a box that is not shared; -1: it is used */
     struct bh_list execs;
     uint64_t barrier; /* the request that waits for everything to be dead, 0: none */
-    bool lingers;     /* somebody who is no child of ours still dies */
+    unsigned lingers; /* somebody who is no child of ours still dies: how often it was seen */
     /* Warm forks (warm_orphans.c): children that were left to us, and a mount namespace that their server may know. */
     struct bh_orphans *orphans;
     int known_narrow;
@@ -281,7 +281,5 @@ int bh_caps_none(void);
 /* Empties the bounding set: nothing that is executed from here on can gain a capability. Needs SETPCAP. */
 int bh_caps_unbound(void);
 /* Confines the caller to what is beneath its root, where the kernel has Landlock. After the last mount, with no new
- * privileges. SHARED: others in the same box may be talked to. OF_SERVER: forks of it live beneath other roots, so that
- * only what is no file is fenced off. */
-enum bh_landlock { BH_LANDLOCK_ALONE, BH_LANDLOCK_SHARED, BH_LANDLOCK_OF_SERVER };
-int bh_landlock_enter(enum bh_landlock wall, struct bh_fail *fail);
+ * privileges. `shared`: others in the same box may be talked to. */
+int bh_landlock_enter(bool shared, struct bh_fail *fail);

@@ -40,20 +40,16 @@ static int allow_root(int rules, uint64_t rights)
     return root < 0 ? -1 : (int)syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0);
 }
 
-int bh_landlock_enter(enum bh_landlock wall, struct bh_fail *fail)
+int bh_landlock_enter(bool shared, struct bh_fail *fail)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (abi < 2) /* none; or the first, under which no file could be moved to another folder */
         return 0;
     /* Agents of one box may talk to each other. */
-    const bool files = wall != BH_LANDLOCK_OF_SERVER;
-    struct ruleset all = {.fs = files ? rights_of(abi) : 0,
-                          .scoped = SCOPE_SIGNALS | (wall == BH_LANDLOCK_SHARED ? 0 : SCOPE_ABSTRACT_SOCKETS)};
-    if (!files && abi < 6) /* there is nothing else */
-        return 0;
+    struct ruleset all = {.fs = rights_of(abi), .scoped = SCOPE_SIGNALS | (shared ? 0 : SCOPE_ABSTRACT_SOCKETS)};
     size_t size = abi >= 6 ? sizeof(all) : sizeof(all.fs);
     BH_CLEANUP_FD int rules = (int)syscall(SYS_landlock_create_ruleset, &all, size, 0);
-    if (rules < 0 || (files && allow_root(rules, all.fs) < 0) ||
+    if (rules < 0 || allow_root(rules, all.fs) < 0 ||
         syscall(SYS_landlock_restrict_self, rules, abi >= 7 ? LOG_SUBDOMAINS_OFF : 0) < 0)
         return bh_fail(fail, errno, "restrict the agent by Landlock");
     return 0;

@@ -61,6 +61,7 @@ struct run {
 };
 
 #define LINGER_MS 1
+#define LINGER_MAX 300 /* by then whoever is left is dead, and somebody outside does not take note of it */
 #define RUN(it) BH_CONTAINER(it, struct run, link)
 
 static void send_report(struct bh_init *in, struct bh_msg_report *msg, const int *fd)
@@ -386,8 +387,9 @@ static bool clearing(const struct bh_init *in)
 /* Our children are dead; a fork, and whoever has come in from its server's box, is somebody else's. */
 static bool others_left(struct bh_init *in)
 {
-    in->lingers = in->flags & BH_CREATE_BENEATH && (clearing(in)) && kill(-1, SIGKILL) == 0;
-    return in->lingers;
+    bool some = in->flags & BH_CREATE_BENEATH && clearing(in) && kill(-1, SIGKILL) == 0;
+    in->lingers = some && in->lingers < LINGER_MAX ? in->lingers + 1 : 0;
+    return in->lingers > 0;
 }
 
 static int make_readonly(const struct bh_init *in)

@@ -5,9 +5,14 @@
  * It may have ended before: the last ones are remembered.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "workers/init/init.h"
 
@@ -62,6 +67,22 @@ static bool is_child(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+/* A fork whose end nobody hears of would keep its box from ending: who has kept it dies, and it is left to us. */
+static void kill_parent(pid_t pid)
+{
+    char path[64], text[1024];
+    int parent = 0;
+    (void)snprintf(path, sizeof(path), BH_AT_BOX "/proc/%d/status", (int)pid);
+    BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (n <= 0)
+        return;
+    text[n] = '\0';
+    const char *at = strstr(text, "\nPPid:");
+    if (at && sscanf(at, "\nPPid: %d", &parent) == 1 && parent > 1)
+        (void)kill(parent, SIGKILL);
+}
+
 void bh_orphans_adopt(struct bh_init *in, uint64_t id, pid_t pid)
 {
     struct bh_orphans *all = of(in);
@@ -71,6 +92,8 @@ void bh_orphans_adopt(struct bh_init *in, uint64_t id, pid_t pid)
         bh_orphans_report(in, id, o);
         o->pid = 0;
     } else if (!child) {
+        if (pid > 1)
+            kill_parent(pid);
         bh_orphans_report(in, id, NULL);
     } else {
         struct asked *a = BH_PUSH(all->asked, all->n, all->cap);

@@ -271,6 +271,14 @@ void kit_finish(struct kit_box *b, struct kit_exec *e)
     bh_close(e->err_fd);
 }
 
+void kit_drain(struct kit *k, struct kit_exec *e)
+{
+    const struct timeval soon = {0, 1000};
+    (void)event_base_loopexit(k->loop, &soon);
+    (void)event_base_loop(k->loop, EVLOOP_ONCE);
+    drain(e->out_fd, &e->out);
+}
+
 void kit_exec_fini(struct kit_exec *e)
 {
     bh_buf_fini(&e->out);

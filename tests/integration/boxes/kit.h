@@ -67,6 +67,7 @@ struct kit_exec {
 /* Starts it with fresh pipes; kit_finish waits and reads them. */
 void kit_start(struct kit_box *b, struct kit_exec *e);
 void kit_finish(struct kit_box *b, struct kit_exec *e);
+void kit_drain(struct kit *k, struct kit_exec *e); /* a turn of the loop, and what it has written until then */
 void kit_exec_fini(struct kit_exec *e);
 /* Both, for `sh -c text`; *e is overwritten. The environment has PATH only. */
 void kit_sh(struct kit_box *b, struct kit_exec *e, const char *text);

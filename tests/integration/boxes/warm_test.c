@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "tests/integration/boxes/kit.h"
 #include "tests/support/t.h"
+#include "workers/rootfs/layers.h"
 
 #define N 5
 
@@ -96,15 +97,31 @@ static void must_be_warm(struct server *s)
              s->exec.step, s->exec.err.data);
 }
 
+/* As the worker does: what it has written is what its attempts stand on, while it stands on it too. */
+static const char *freeze_beneath(struct server *s)
+{
+    static char layer[32];
+    BH_CLEANUP_FREE char *boxes = bh_asprintf("%s/boxes", kit.run_dir), *layers = bh_asprintf("%s/layers", kit.run_dir);
+    BH_CLEANUP_FREE char *upper = bh_asprintf("%s/upper", s->box.key);
+    T_OK(bh_mkdir_p(layers, 0711, &err));
+    BH_CLEANUP_FD int from = open(boxes, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    BH_CLEANUP_FD int to = open(layers, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)snprintf(layer, sizeof(layer), "warm-%s", s->box.key);
+    T_OK(bh_layer_freeze(from, upper, to, layer, NULL, &err));
+    return layer;
+}
+
 struct attempt {
     struct kit_box box;
     struct kit_exec exec;
     char number[32];
 };
 
+static const char *layer; /* of the attempts that are started */
+
 static void start_attempt(struct server *s, struct attempt *a, int number, const char *command)
 {
-    const struct kit_how how = {.beneath = s->exec.exec};
+    const struct kit_how how = {.beneath = s->exec.exec, .layer = layer};
     const char *const argv[] = {"run", command, NULL};
     (void)snprintf(a->number, sizeof(a->number), "BULKHEAD_ATTEMPT=%d", number);
     const char *const own[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/agent", a->number, NULL};
@@ -158,10 +175,349 @@ static void an_attempt_runs(void **state)
     end_server(&s);
 }
 
+static void five_at_once_are_told_apart(void **state)
+{
+    struct server s;
+    struct attempt a[N];
+    (void)state;
+    start_server(&s, SERVER);
+    must_be_warm(&s);
+    layer = freeze_beneath(&s);
+    for (int i = 0; i < N; i++)
+        start_attempt(&s, &a[i], i + 1,
+                      "open('out/mine', 'w').write('x' * attempt.number)\n"
+                      "print(open('state').read(), os.listdir('out'), random.random(), os.urandom(4).hex())\n"
+                      "os.kill(os.getpid(), 9) if attempt.number == 2 else sys.exit(attempt.number)");
+    for (int i = 0; i < N; i++)
+        kit_finish(&a[i].box, &a[i].exec);
+    for (int i = 0; i < N; i++) {
+        struct stat st;
+        int why;
+        if (i == 1)
+            check_end(&a[i], BH_EXEC_SIGNALED, SIGKILL);
+        else
+            check_end(&a[i], BH_EXEC_EXITED, i + 1);
+        if (i != 1 && strncmp(a[i].exec.out.data, "prepared ['mine'] ", 18) != 0)
+            fail_msg("attempt %d printed '%s', %s", i + 1, a[i].exec.out.data, a[i].exec.err.data);
+        for (int j = 0; j < i; j++)
+            T_TRUE(strcmp(a[i].exec.out.data, a[j].exec.out.data) != 0);
+        T_INT(kit_barrier(&a[i].box), 0);
+        BH_CLEANUP_FD int fd = kit_open_output(&a[i].box, "out", "mine", &why);
+        T_TRUE(fd >= 0 && fstat(fd, &st) == 0 && st.st_size == i + 1);
+    }
+    T_TRUE(!s.exec.done); /* it has not felt any of it */
+    layer = NULL;
+    for (int i = 0; i < N; i++)
+        end_attempt(&a[i]);
+    end_server(&s);
+}
+
+/* What an attempt sees of itself, and what it may no longer do. */
+static void an_attempt_has_nothing_left(void **state)
+{
+    struct server s;
+    struct attempt a;
+    (void)state;
+    start_server(&s, SERVER);
+    must_be_warm(&s);
+    run_attempt(
+        &s, &a, 1,
+        "st = dict(l.split(':\t', 1) for l in open('/proc/self/status').read().splitlines() if ':\t' in l)\n"
+        "print(st['CapEff'], st['CapBnd'], st['NoNewPrivs'], st['Seccomp'], os.getuid(), os.getgid(), os.umask(0))\n"
+        "print(sorted(os.listdir('/proc/self/fd')), os.getsid(0) == os.getpid())\n"
+        "print([p for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()], os.path.exists('/deliver'))\n"
+        "import ctypes, socket\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "fd = os.open('/proc/self/ns/mnt', os.O_RDONLY)\n"
+        "print([(libc.setns(fd, 0), ctypes.get_errno()), (libc.unshare(0x10000000), ctypes.get_errno()),\n"
+        "       (libc.mount(b'x', b'/mnt', b'tmpfs', 0, None), ctypes.get_errno())])\n"
+        "try: open('/workspace/in/x', 'w')\n"
+        "except OSError as e: print(e.errno)\n"
+        "try: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)\n"
+        "except OSError as e: print(e.errno)\n"
+        "print('BULKHEAD_WARM_FD' in os.environ)");
+    check_end(&a, BH_EXEC_EXITED, 0);
+    T_STR(a.exec.out.data, "0000000000000000 0000000000000000 1 2 1000 1000 18\n"
+                           "['0', '1', '2', '3'] True\n"
+                           "[] False\n"
+                           "[(-1, 1), (-1, 1), (-1, 1)]\n"
+                           "30\n"
+                           "1\n"
+                           "False\n");
+    end_attempt(&a);
+    end_server(&s);
+}
+
+/* No link and no descriptor leads out of its root, as for every other agent. */
+static void an_attempt_is_behind_the_second_wall(void **state)
+{
+    struct server s;
+    struct attempt a;
+    (void)state;
+    start_server(&s, SERVER);
+    must_be_warm(&s);
+    run_attempt(&s, &a, 1,
+                "import ctypes\n"
+                "libc = ctypes.CDLL(None, use_errno=True)\n"
+                "abi = libc.syscall(444, None, ctypes.c_size_t(0), 1)\n"
+                "open('a', 'w'); os.mkdir('d'); os.rename('a', 'd/a')\n"
+                "try: os.mknod('/tmp/w', 0o20644, 0)\n"
+                "except OSError as e: print(e.errno in (1, 13) or abi < 2)\n"
+                "else: print(abi < 2)\n");
+    check_end(&a, BH_EXEC_EXITED, 0);
+    T_STR(a.exec.out.data, "True\n");
+    end_attempt(&a);
+    end_server(&s);
+}
+
+static void a_process_that_does_not_cooperate_is_a_command(void **state)
+{
+    struct server s;
+    (void)state;
+    start_server(&s, "print('prepared')\nraise SystemExit(4)\n");
+    T_TRUE(!s.warm);
+    kit_finish(&s.box, &s.exec);
+    T_INT(s.exec.result.end, BH_EXEC_EXITED);
+    T_INT(s.exec.result.status, 4);
+    T_STR(s.exec.out.data, "prepared\n");
+    kit_exec_fini(&s.exec);
+    T_INT(kit_freeze(&s.box, "cold"), 0);
+}
+
+static void check_refused(const char *program, int error, const char *step)
+{
+    struct server s;
+    start_server(&s, program);
+    T_TRUE(!s.warm);
+    kit_finish(&s.box, &s.exec);
+    if (s.exec.result.end != BH_EXEC_NOT_STARTED || s.exec.result.status != error || !strstr(s.exec.step, step))
+        fail_msg("end %d status %d (%s) %s", (int)s.exec.result.end, s.exec.result.status, s.exec.step,
+                 s.exec.err.data);
+    kit_exec_fini(&s.exec);
+    T_INT(kit_destroy(&s.box, false), 0);
+}
+
+static void a_server_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    check_refused("import os, time\nos.write(3, b'hello, I am ready')\ntime.sleep(60)\n", EPROTO, "BULKHEAD_WARM_FD");
+    check_refused(PRELUDE "import subprocess\nsubprocess.Popen(['/bin/sleep', '60'])\nbulkhead.warm()\n", EBUSY,
+                  "1 other processes");
+    check_refused(PRELUDE "f = open('/workspace/open', 'w')\nbulkhead.warm()\n", EBUSY, "open for writing");
+    check_refused("import os, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
+                  "os.write(3, b'ready 1\\n')\ntime.sleep(60)\n",
+                  EBUSY, "threads");
+}
+
+static void the_helper_refuses_threads(void **state)
+{
+    struct server s;
+    (void)state;
+    start_server(&s, PRELUDE "import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+                             "bulkhead.warm()\n");
+    T_TRUE(!s.warm);
+    kit_finish(&s.box, &s.exec);
+    T_INT(s.exec.result.status, 1);
+    T_TRUE(strstr(s.exec.err.data, "NotWarm") && strstr(s.exec.err.data, "here are 2"));
+    kit_exec_fini(&s.exec);
+    T_INT(kit_destroy(&s.box, false), 0);
+}
+
+/* The attempt fails, says why, and a next one of a better server works. */
+static void check_bad_fork(const char *program, int error, const char *step)
+{
+    struct server s;
+    struct attempt a;
+    start_server(&s, program);
+    must_be_warm(&s);
+    run_attempt(&s, &a, 1, "print('ran')");
+    if (a.exec.result.end != BH_EXEC_NOT_STARTED || a.exec.result.status != error || !strstr(a.exec.step, step))
+        fail_msg("end %d status %d (%s), out '%s' err '%s'", (int)a.exec.result.end, a.exec.result.status, a.exec.step,
+                 a.exec.out.data, a.exec.err.data);
+    T_STR(a.exec.out.data, "");
+    end_attempt(&a);
+    end_server(&s);
+}
+
+/* Speaks the protocol by hand: f(fds, spaces, groups) forks as it likes. */
+#define BY_HAND(body)                                                                    \
+    PRELUDE "import socket, ctypes\n"                                                    \
+            "B = bulkhead\n"                                                             \
+            "sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fileno=3)\n" \
+            "sock.send(b'ready 1\\n')\n"                                                 \
+            "text, fds, _, _ = socket.recv_fds(sock, 128, 32)\n"                         \
+            "spaces = int(text.split()[2])\n" body "\nwhile True: time.sleep(60)\n"
+/* The rest of a well-behaved fork. */
+#define FORK(more)                                                       \
+    "if os.fork() == 0:\n"                                               \
+    "    parent = B._enter(fds, spaces)\n"                               \
+    "    if os.fork() != 0: os._exit(0)\n"                               \
+    "    def fork():\n" more "        os.write(3, b'here\\n')\n"         \
+    "        B._hear(); print('ran'); sys.stdout.flush(); os._exit(0)\n" \
+    "    fork()"
+
+static void forks_that_are_not_what_they_must_be(void **state)
+{
+    (void)state;
+    check_bad_fork(BY_HAND("os.write(fds[0], b'nonsense')"), EPROTO, "nonsense");
+    check_bad_fork(BY_HAND("[os.close(f) for f in fds]"), EPIPE, "given up");
+    check_bad_fork(BY_HAND("os.write(fds[0], b'here\\n')"), ESRCH, "0 processes have come");
+    check_bad_fork(BY_HAND(FORK("        B._keep_only(fds); os.chdir('/'); B._prctl(4, 1)\n")), EPERM, "CapPrm");
+    check_bad_fork(BY_HAND(FORK("        B._keep_only(fds); B._drop_everything(); os.chdir('/')\n")), EPERM,
+                   "Seccomp_filters");
+    check_bad_fork(BY_HAND(FORK("        B._become_new(fds, parent); os.open('/etc/passwd', os.O_RDONLY)\n")), EPERM,
+                   "holds descriptor");
+    check_bad_fork(BY_HAND(FORK("        B._become_new(fds, parent); os.dup2(1, 2)\n")), EPERM, "descriptor 2");
+    check_bad_fork(BY_HAND(FORK("        B._become_new(fds, parent); os.chdir('/tmp')\n")), EPERM, "cwd");
+    check_bad_fork(BY_HAND(FORK("        import mmap; m = mmap.mmap(-1, 4096); B._become_new(fds, parent)\n")), EPERM,
+                   "shares memory");
+    check_bad_fork(BY_HAND(FORK("        B._become_new(fds, parent); B._prctl(4, 0)\n")), ENOENT, "status of the fork");
+    check_bad_fork(BY_HAND(FORK("        B._become_new(fds, parent)\n"
+                                "        if os.fork() == 0: os.close(3); time.sleep(60)\n")),
+                   EEXIST, "2 processes have come");
+    check_bad_fork(BY_HAND("again = spaces - 1\n"
+                           "if os.fork() == 0:\n"
+                           "    for f in fds[4 + spaces:]: os.write(f, b'0')\n"
+                           "    for f in fds[4:5] + fds[6:4 + spaces]: B._libc.setns(f, 0)\n"
+                           "    parent = os.pidfd_open(os.getpid())\n"
+                           "    if os.fork() != 0: os._exit(0)\n"
+                           "    B._become_new(fds, parent); os.write(3, b'here\\n')"),
+                   EPERM, "");
+}
+
+static void a_fork_that_its_server_keeps_is_not_run(void **state)
+{
+    (void)state;
+    check_bad_fork(
+        BY_HAND("if os.fork() == 0:\n"
+                "    parent = B._enter(fds, spaces)\n"
+                "    if os.fork() != 0: time.sleep(60)\n"
+                "    B._keep_only(fds); B._drop_everything(); os.chdir('/'); B._fence(); B._give_up_setns()\n"
+                "    os.write(3, b'here\\n'); B._hear(); time.sleep(60)"),
+        ECHILD, "has not let go");
+}
+
+static void a_dead_server_ends_nobody_else(void **state)
+{
+    struct server s;
+    struct attempt a, b;
+    (void)state;
+    start_server(&s, SERVER);
+    must_be_warm(&s);
+    start_attempt(&s, &a, 1, "print('begun'); sys.stdout.flush(); sys.stdin.read(); print('over')");
+    start_attempt(&s, &b, 2,
+                  "print('begun'); sys.stdout.flush()\n"
+                  "while not os.path.exists('/workspace/never'): time.sleep(0.01)");
+    while (a.exec.out.len == 0 && !a.exec.done)
+        kit_drain(&kit, &a.exec);
+    while (b.exec.out.len == 0 && !b.exec.done)
+        kit_drain(&kit, &b.exec);
+    kit.boxes->ops->kill(s.exec.exec, SIGKILL);
+    kit_finish(&s.box, &s.exec);
+    T_INT(s.exec.result.end, BH_EXEC_SIGNALED);
+    T_INT(s.exec.result.status, SIGKILL);
+    kit_finish(&a.box, &a.exec);
+    check_end(&a, BH_EXEC_EXITED, 0);
+    T_STR(a.exec.out.data, "begun\nover\n");
+    T_TRUE(!b.exec.done);
+    /* No more of them can be had, which is said at once. */
+    struct attempt late = {.exec.spec.fork = true};
+    late.box = b.box;
+    const char *const argv[] = {"run", NULL};
+    late.exec.spec.argv = argv;
+    kit_start(&late.box, &late.exec);
+    kit_finish(&late.box, &late.exec);
+    T_INT(late.exec.result.end, BH_EXEC_NOT_STARTED);
+    T_INT(late.exec.result.status, ESRCH);
+    kit_exec_fini(&late.exec);
+    kit.boxes->ops->kill(b.exec.exec, SIGTERM);
+    kit_finish(&b.box, &b.exec);
+    check_end(&b, BH_EXEC_SIGNALED, SIGTERM);
+    end_attempt(&a);
+    end_attempt(&b);
+    kit_exec_fini(&s.exec);
+    T_INT(kit_destroy(&s.box, false), 0);
+}
+
+static void boxes_die_with_that_of_their_server(void **state)
+{
+    struct server s;
+    struct attempt a;
+    (void)state;
+    start_server(&s, SERVER);
+    must_be_warm(&s);
+    start_attempt(&s, &a, 1, "time.sleep(60)");
+    T_INT(kit_destroy(&s.box, false), 0);
+    kit_finish(&s.box, &s.exec);
+    T_INT(s.exec.result.end, BH_EXEC_BOX_LOST);
+    kit_finish(&a.box, &a.exec);
+    T_INT(a.exec.result.end, BH_EXEC_BOX_LOST);
+    kit_wait(&kit, &a.box.lost);
+    kit_exec_fini(&s.exec);
+    end_attempt(&a);
+}
+
+/* Whoever is left in an attempt's box is dead when its end is told, and nothing can be written then. */
+static void what_an_attempt_leaves_dies(void **state)
+{
+    struct server s;
+    struct attempt a;
+    struct kit_exec check = {0};
+    (void)state;
+    start_server(&s, SERVER);
+    must_be_warm(&s);
+    run_attempt(&s, &a, 1,
+                "if os.fork() == 0:\n"
+                "    os.setsid()\n"
+                "    while True: time.sleep(60)\n"
+                "sys.exit(3)");
+    check_end(&a, BH_EXEC_EXITED, 3);
+    T_INT(kit_barrier(&a.box), 0);
+    kit_sh(&a.box, &check, "touch /workspace/again && " KIT_PS); /* a check in the same box */
+    T_INT(check.result.status, 0);
+    T_STR(check.out.data, KIT_PS_ALONE);
+    kit_exec_fini(&check);
+    end_attempt(&a);
+    end_server(&s);
+}
+
+/* Its server, which knows the box, may hold a file of it open: then nothing is collected from there. */
+static void a_server_that_writes_into_an_attempt_is_noticed(void **state)
+{
+    struct server s;
+    struct attempt a;
+    (void)state;
+    start_server(&s, BY_HAND("if os.fork() == 0:\n"
+                             "    if os.fork() == 0:\n"
+                             "        for f in fds[4:6] + fds[7:4 + spaces]: B._libc.setns(f, 0)\n"
+                             "        h = open('/workspace/out/forged', 'w'); h.write('x')\n"
+                             "        while True: time.sleep(60)\n"
+                             "    os._exit(0)\n"
+                             "os.wait(); time.sleep(0.3)\n" FORK("        B._become_new(fds, parent)\n")));
+    must_be_warm(&s);
+    run_attempt(&s, &a, 1, "");
+    check_end(&a, BH_EXEC_EXITED, 0);
+    T_INT(kit_barrier(&a.box), -BH_E_BUSY);
+    end_attempt(&a);
+    end_server(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_attempt_runs),
+        cmocka_unit_test(five_at_once_are_told_apart),
+        cmocka_unit_test(an_attempt_has_nothing_left),
+        cmocka_unit_test(an_attempt_is_behind_the_second_wall),
+        cmocka_unit_test(a_process_that_does_not_cooperate_is_a_command),
+        cmocka_unit_test(a_server_that_is_none_is_refused),
+        cmocka_unit_test(the_helper_refuses_threads),
+        cmocka_unit_test(forks_that_are_not_what_they_must_be),
+        cmocka_unit_test(a_fork_that_its_server_keeps_is_not_run),
+        cmocka_unit_test(a_dead_server_ends_nobody_else),
+        cmocka_unit_test(boxes_die_with_that_of_their_server),
+        cmocka_unit_test(what_an_attempt_leaves_dies),
+        cmocka_unit_test(a_server_that_writes_into_an_attempt_is_noticed),
     };
     KIT_MAIN(tests);
 }
