@@ -122,8 +122,6 @@ void bh_read_attempts(struct bh_reader *r, struct bh_node *n, void *field)
     if (a.count < 1)
         a.count = 1;
     agent->attempts = a;
-    if (bh_agent_numbered(agent))
-        bh_read_later(r, n, "attempts");
 }
 
 /* --- check --- */

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "scheduler/dispatch/hub.h"
 #include "scheduler/dispatch/lease_make.h"
+#include "scheduler/dispatch/snapshot_key.h"
 
 struct box_life { /* a shared box as it stands on its worker */
     char *key;    /* NULL: not made, or given up */
@@ -36,6 +37,7 @@ struct bh_dispatcher {
     struct answer *answers; /* wait for the next commit */
     size_t n_answers, cap_answers;
     struct event *deadline;
+    char *host;       /* bh_host_stamp() when the run was taken up */
     size_t releasing; /* shared boxes whose release is not confirmed */
     bool over, settling, broken;
     enum bh_run_status status;
@@ -231,6 +233,8 @@ static void carry_out_lease(struct bh_dispatcher *d, const struct bh_effect *eff
 {
     const struct bh_box_state *state = bh_engine_box(bh_live_run_engine(d->run), plan_of(d)->agents[effect->node].box);
     struct bh_lease_order order = {
+        .kind = effect->execution,
+        .host = d->host,
         .instance = effect->instance,
         .epoch = effect->epoch,
         .node = effect->node,
@@ -406,6 +410,7 @@ int bh_dispatcher_new(struct event_base *loop, struct bh_live_run *run, const ch
     d->leases = bh_map_new(free_lease);
     d->boxes = bh_calloc(bh_live_run_plan(run)->n_boxes, sizeof(*d->boxes));
     d->deadline = evtimer_new(loop, on_deadline, d);
+    d->host = bh_host_stamp();
     struct bh_hub_owner hub_owner = {.arg = d, .worker_up = on_worker_up, .said = on_said, .turn_over = on_turn_over};
     int rc = bh_hub_new(loop, url, token, hub_owner, &d->hub, err);
     if (rc != 0)
@@ -431,6 +436,7 @@ void bh_dispatcher_free(struct bh_dispatcher *d)
         bh_free(d->boxes[i].key);
     bh_free(d->boxes);
     bh_map_free(d->leases);
+    bh_free(d->host);
     bh_free(d);
 }
 

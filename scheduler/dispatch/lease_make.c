@@ -9,7 +9,9 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "scheduler/dispatch/attempt_text.h"
 #include "scheduler/dispatch/images.h"
+#include "scheduler/dispatch/snapshot_key.h"
 #include "scheduler/dispatch/submission.h"
 
 struct maker {
@@ -34,6 +36,31 @@ static char *json_text(const struct bh_val *v)
     struct bh_buf buf = BH_BUF_INIT;
     bh_json_format(v, &buf);
     return bh_buf_take(&buf);
+}
+
+/* Whether attempts start from what was made once, or this is what makes it. */
+static bool forks(const struct maker *m)
+{
+    return m->agent->topology == BH_TOPOLOGY_PER_ATTEMPT;
+}
+
+static bool is_run(const struct maker *m)
+{
+    return m->order->kind == BH_EXECUTION_RUN;
+}
+
+/* A text of the plan as this attempt has it. */
+static char *own_text(const struct maker *m, const char *text)
+{
+    return forks(m) && is_run(m) ? bh_attempt_text(text, m->order->attempt) : bh_strdup(text);
+}
+
+static char **own_texts(const struct maker *m, const char *const *items, size_t n)
+{
+    char **copy = bh_calloc(n + 1, sizeof(*copy));
+    for (size_t i = 0; i < n; i++)
+        copy[i] = own_text(m, items[i]);
+    return copy;
 }
 
 /* --- environment --- */
@@ -80,29 +107,62 @@ static void set_image_env(const struct maker *m, struct bh_map *index)
     }
 }
 
-static void fill_env(const struct maker *m)
+/*
+ * What a setup or preparation makes may be found by another run, and a setup by another agent: it is told neither who
+ * it is made for nor when.
+ */
+static void set_identity_env(const struct maker *m, struct bh_map *index)
 {
     struct bh_lease *lease = m->lease;
-    BH_CLEANUP_MAP struct bh_map *index = bh_map_new(NULL);
     char number[BH_UNIT_TEXT];
-    set_env(lease, index, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    set_env(lease, index, "LANG", "C.UTF-8");
-    set_env(lease, index, "TMPDIR", "/tmp");
-    set_image_env(m, index);
-    set_env(lease, index, "HOME", bh_streq(lease->user, "root") ? "/root" : "/home/agent");
+    if (lease->kind != BH_LEASE_SETUP) {
+        set_env(lease, index, "BULKHEAD_AGENT", lease->agent);
+        set_env(lease, index, "BULKHEAD_STAGE", lease->stage);
+    }
+    if (lease->kind != BH_LEASE_RUN)
+        return;
     set_env(lease, index, "BULKHEAD_RUN", lease->run.s);
-    set_env(lease, index, "BULKHEAD_AGENT", lease->agent);
-    set_env(lease, index, "BULKHEAD_STAGE", lease->stage);
     set_env(lease, index, "BULKHEAD_INSTANCE", lease->instance.s);
     snprintf(number, sizeof(number), "%d", lease->attempt);
     set_env(lease, index, "BULKHEAD_ATTEMPT", number);
     snprintf(number, sizeof(number), "%d", lease->try_);
     set_env(lease, index, "BULKHEAD_TRY", number);
+}
+
+static void set_own_env(const struct maker *m, struct bh_map *index, const struct bh_pair *pairs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        BH_CLEANUP_FREE char *value = own_text(m, pairs[i].value.s);
+        set_env(m->lease, index, pairs[i].name.s, value);
+    }
+}
+
+/* {{attempt}} in a value is known to attempts alone: what is made once does not have such a variable. */
+static void set_agent_env(const struct maker *m, struct bh_map *index)
+{
+    const struct bh_plan_agent *a = m->agent;
+    for (size_t i = 0; i < a->n_env; i++) {
+        if (is_run(m) || !strstr(a->env[i].value.s, "{{"))
+            set_own_env(m, index, &a->env[i], 1);
+    }
+    if (is_run(m) && a->each)
+        set_own_env(m, index, a->each[m->order->attempt - 1], a->doc->attempts.each[m->order->attempt - 1].len);
+}
+
+static void fill_env(const struct maker *m)
+{
+    struct bh_lease *lease = m->lease;
+    BH_CLEANUP_MAP struct bh_map *index = bh_map_new(NULL);
+    set_env(lease, index, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    set_env(lease, index, "LANG", "C.UTF-8");
+    set_env(lease, index, "TMPDIR", "/tmp");
+    set_image_env(m, index);
+    set_env(lease, index, "HOME", bh_streq(lease->user, "root") ? "/root" : "/home/agent");
+    set_identity_env(m, index);
     if (lease->prompt)
         set_env(lease, index, "BULKHEAD_PROMPT_FILE", "/workspace/prompt.md");
     set_params_env(m, index);
-    for (size_t i = 0; i < m->agent->n_env; i++)
-        set_env(lease, index, m->agent->env[i].name.s, m->agent->env[i].value.s);
+    set_agent_env(m, index);
 }
 
 /* --- params.json, needs.json --- */
@@ -185,6 +245,8 @@ static void add_glob(const struct maker *m, const struct bh_plan_input *input, s
     const struct bh_registry *bus = bh_live_run_registry(m->run);
     for (size_t i = 0; i < bh_registry_len(bus); i++) {
         const struct bh_artifact *a = bh_registry_at(bus, i);
+        if (bh_registry_get(bus, a->name) != a) /* of an earlier try */
+            continue;
         bool wanted = *a->agent ? made_by(m->plan, input, a->agent) : input->source >= 0;
         if (wanted && bh_glob_match(input->name, a->name))
             add_input(m->lease, cap, seen, a, a->name);
@@ -232,14 +294,14 @@ static int64_t largest_output(const struct maker *m)
 static void fill_outputs(const struct maker *m)
 {
     struct bh_lease *lease = m->lease;
-    lease->n_outputs = m->agent->n_outputs;
+    lease->n_outputs = is_run(m) ? m->agent->n_outputs : 0;
     lease->outputs = bh_calloc(lease->n_outputs, sizeof(*lease->outputs));
     for (size_t i = 0; i < lease->n_outputs; i++) {
         const struct bh_plan_output *out = &m->agent->outputs[i];
         lease->outputs[i] = (struct bh_lease_output){
-            .name = bh_strdup(out->name),
-            .glob = bh_strdup(out->glob),
-            .path = bh_strdup(out->path),
+            .name = own_text(m, out->name),
+            .glob = own_text(m, out->glob),
+            .path = own_text(m, out->path),
             .optional = out->optional,
             .max_size = out->max_size >= 0 ? out->max_size : largest_output(m),
             .max_files = out->max_files,
@@ -309,6 +371,9 @@ static int fill_box(const struct maker *m, struct bh_err **err)
 
 static void fill_identity(const struct maker *m)
 {
+    static const enum bh_lease_kind kinds[] = {[BH_EXECUTION_RUN] = BH_LEASE_RUN,
+                                               [BH_EXECUTION_SETUP] = BH_LEASE_SETUP,
+                                               [BH_EXECUTION_PREPARE] = BH_LEASE_PREPARE};
     const struct bh_agent *doc = m->agent->doc;
     const struct bh_plan_box *box = &m->plan->boxes[m->agent->box];
     struct bh_lease *lease = m->lease;
@@ -317,13 +382,16 @@ static void fill_identity(const struct maker *m)
     lease->epoch = m->order->epoch;
     lease->agent = bh_strdup(m->agent->name);
     lease->stage = bh_strdup(m->agent->stage >= 0 ? m->plan->pipeline->stages[m->agent->stage].name.s : "");
+    lease->kind = kinds[m->order->kind];
     lease->attempt = m->order->attempt;
     lease->try_ = m->order->try_;
     lease->user = bh_strdup(box->user);
     const char *workdir = m->image.workdir ? m->image.workdir : "/workspace";
     lease->workdir = bh_strdup(doc->workdir.s ? doc->workdir.s : workdir);
     lease->setup_ns = doc->timeouts.setup;
+    lease->prepare_ns = doc->timeouts.prepare;
     lease->run_ns = doc->timeouts.run;
+    lease->check_ns = doc->timeouts.check;
     lease->grace_ns = doc->timeouts.grace;
     lease->keep = doc->keep == BH_KEEP_ALWAYS  ? BH_LEASE_KEEP_ALWAYS
                   : doc->keep == BH_KEEP_NEVER ? BH_LEASE_KEEP_NEVER
@@ -333,14 +401,71 @@ static void fill_identity(const struct maker *m)
 static void fill_commands(const struct maker *m)
 {
     struct bh_lease *lease = m->lease;
-    lease->setup = copy_texts(m->agent->setup, m->agent->n_setup);
-    lease->n_setup = m->agent->n_setup;
-    lease->run_argv = copy_texts(m->agent->run, m->agent->n_run);
+    if (!forks(m) || lease->kind == BH_LEASE_SETUP) {
+        lease->setup = copy_texts(m->agent->setup, m->agent->n_setup);
+        lease->n_setup = m->agent->n_setup;
+    }
+    if (lease->kind != BH_LEASE_SETUP) {
+        lease->prepare = copy_texts(m->agent->prepare, m->agent->n_prepare);
+        lease->n_prepare = m->agent->n_prepare;
+        lease->warm = m->agent->doc->warm;
+    }
+    if (!is_run(m))
+        return;
+    lease->run_argv = own_texts(m, m->agent->run, m->agent->n_run);
     lease->n_run = m->agent->n_run;
+    lease->check.argv = own_texts(m, m->agent->check, m->agent->n_check);
+    lease->check.n_argv = m->agent->n_check;
+    lease->check.fresh = m->agent->doc->check_fresh;
+    lease->check.score = bh_strdup(m->agent->doc->attempts.score.s);
     const char *prompt = m->agent->prompt;
     if (m->agent->prompt_file)
         prompt = bh_submission_prompt(bh_live_run_submission(m->run), m->agent->prompt_file);
-    lease->prompt = bh_strdup(prompt);
+    lease->prompt = m->agent->prompt_file ? bh_strdup(prompt) : own_text(m, prompt);
+}
+
+/* --- what attempts start from --- */
+
+/* The last thing that was made before this execution. */
+static const struct bh_val *made_before(const struct maker *m)
+{
+    size_t node = m->order->node;
+    const struct bh_val *setup = bh_live_run_setup_of(m->run, node);
+    const struct bh_val *prepared = is_run(m) ? bh_live_run_prepared_of(m->run, node) : NULL;
+    return m->order->kind == BH_EXECUTION_SETUP ? NULL : prepared ? prepared : setup;
+}
+
+static void fill_snapshots(const struct maker *m)
+{
+    struct bh_lease *lease = m->lease;
+    const struct bh_val *made = forks(m) ? made_before(m) : NULL, *list = bh_val_get(made, "snapshots");
+    lease->box.n_snapshots = bh_val_len(list);
+    lease->box.snapshots = bh_calloc(lease->box.n_snapshots + 1, sizeof(char *));
+    for (size_t i = 0; i < lease->box.n_snapshots; i++)
+        lease->box.snapshots[i] = bh_strdup(bh_val_get_str(bh_val_at(list, i)));
+    const char *below = bh_val_str_of(made, "snapshot_key");
+    if (is_run(m)) {
+        lease->snapshot_key = bh_strdup(below);
+        return;
+    }
+    const struct bh_plan_box *box = &m->plan->boxes[m->agent->box];
+    struct bh_snapshot_world world = {
+        .network = box->network, .tainted = box->label == BH_TAINTED, .host = m->order->host};
+    lease->snapshot_key = bh_snapshot_key(lease, below, &world);
+}
+
+/* `files` arrive with whatever comes first; what they have become since is part of the state. */
+static int fill_files(const struct maker *m, struct bh_err **err)
+{
+    const struct bh_val *submission = bh_live_run_submission(m->run);
+    struct bh_lease *lease = m->lease;
+    int rc = 0;
+    if (!forks(m) || !made_before(m))
+        rc = add_files(submission, m->agent->files, m->agent->n_files, &lease->files, &lease->n_files, err);
+    if (rc == 0 && is_run(m))
+        rc = add_files(submission, m->agent->check_files, m->agent->n_check_files, &lease->check.files,
+                       &lease->check.n_files, err);
+    return rc;
 }
 
 static int find_image(struct maker *m, struct bh_err **err)
@@ -365,16 +490,18 @@ int bh_lease_make(const struct bh_live_run *run, const struct bh_lease_order *or
     fill_commands(&m);
     fill_env(&m);
     fill_params(&m);
-    fill_needs(&m);
+    if (order->kind != BH_EXECUTION_SETUP)
+        fill_needs(&m);
     fill_outputs(&m);
     fill_limits(&m);
     rc = fill_box(&m, err);
     bh_image_fini(&m.image);
     if (rc == 0)
-        rc =
-            add_files(bh_live_run_submission(run), m.agent->files, m.agent->n_files, &lease.files, &lease.n_files, err);
-    if (rc == 0)
+        rc = fill_files(&m, err);
+    if (rc == 0 && order->kind != BH_EXECUTION_SETUP)
         rc = fill_inputs(&m, err);
+    if (rc == 0)
+        fill_snapshots(&m);
     if (rc != 0)
         bh_lease_fini(&lease);
     else

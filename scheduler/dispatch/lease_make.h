@@ -9,9 +9,11 @@ struct bh_lease_order {
     struct bh_instance_id instance;
     int64_t epoch;
     size_t node;
+    enum bh_execution kind;
     int attempt, try_;
     const char *box_key;   /* folder of the box's present incarnation */
     const char *box_layer; /* newest frozen layer, NULL where there is none */
+    const char *host;      /* bh_host_stamp() */
 };
 
 /*

@@ -18,10 +18,29 @@ char *bh_live_run_json(const struct bh_val *v)
     return bh_buf_take(&json);
 }
 
+/* What attempts start from, as it was made last: borrowed from `facts`, where nothing is replaced. */
+static void remember_made(struct bh_live_run *run, const struct bh_event *event)
+{
+    const struct bh_attempt *a = bh_engine_find(run->engine, event->instance);
+    const struct bh_val *facts = bh_map_get(run->facts, event->instance.s);
+    if (event->state != BH_ATTEMPT_SUCCEEDED || a->kind == BH_EXECUTION_RUN)
+        return;
+    if (a->kind == BH_EXECUTION_SETUP)
+        run->made[a->node].setup = facts;
+    else
+        run->made[a->node].prepare = facts;
+}
+
 void bh_live_run_remember(struct bh_live_run *run, const struct bh_event *event, const struct bh_val *payload)
 {
-    if (event->kind == BH_EV_ENDED)
+    if (event->kind == BH_EV_ENDED) {
         bh_map_put(run->facts, event->instance.s, bh_val_copy(payload));
+        remember_made(run, event);
+    }
+    if (event->kind == BH_EV_PUBLISHED) {
+        BH_CLEANUP_FREE char *key = bh_asprintf(BH_FACTS_OF_CHOICE "%s", event->instance.s);
+        bh_map_put(run->facts, key, bh_val_copy(payload));
+    }
     if (event->kind == BH_EV_START || event->kind == BH_EV_OWNER) {
         bh_free(run->limits);
         run->limits = bh_strdup(bh_val_str_of(payload, "limits"));
@@ -58,7 +77,8 @@ static void merge(struct bh_val *into, struct bh_val *extra)
     bh_val_free(extra);
 }
 
-bool bh_live_run_apply(struct bh_live_run *run, const struct bh_event *event, struct bh_val *extra)
+bool bh_live_run_step(struct bh_live_run *run, const struct bh_event *event, struct bh_val *extra,
+                      const struct bh_live_run_after *after)
 {
     BH_CLEANUP_VAL struct bh_val *payload = bh_event_to_val(event);
     merge(payload, extra);
@@ -68,174 +88,20 @@ bool bh_live_run_apply(struct bh_live_run *run, const struct bh_event *event, st
         bh_effects_fini(&effects);
         return false;
     }
+    if (after)
+        after->fn(after->arg, payload);
+    size_t first = run->effects.len;
     struct bh_pending_event *p = BH_PUSH(run->pending, run->n_pending, run->cap_pending);
     *p = (struct bh_pending_event){.kind = event->kind, .at = now, .payload = bh_live_run_json(payload)};
     bh_live_run_remember(run, event, payload);
     bh_live_run_absorb(run, &effects, now);
+    bh_live_run_publish_chosen(run, first);
     return true;
 }
 
-static struct bh_val *usage_to_val(const struct bh_result *result)
+bool bh_live_run_apply(struct bh_live_run *run, const struct bh_event *event, struct bh_val *extra)
 {
-    struct bh_val *v = bh_val_map();
-    bh_val_set_int(v, "cpu_ms", result->cpu_ms);
-    bh_val_set_int(v, "max_rss_bytes", result->max_rss_bytes);
-    bh_val_set(v, "disk_bytes", result->disk_bytes >= 0 ? bh_val_int(result->disk_bytes) : bh_val_null());
-    bh_val_set_int(v, "box_ms", result->box_ms);
-    bh_val_set(v, "requests", bh_val_null());
-    bh_val_set(v, "tokens_in", bh_val_null());
-    bh_val_set(v, "tokens_out", bh_val_null());
-    return v;
-}
-
-static struct bh_val *facts_of_result(const struct bh_result *result)
-{
-    struct bh_val *v = bh_val_map();
-    if (result->exit_code >= 0)
-        bh_val_set_int(v, "exit_code", result->exit_code);
-    if (result->signal > 0)
-        bh_val_set_int(v, "signal", result->signal);
-    if (result->detail)
-        bh_val_set_str(v, "detail", result->detail);
-    bh_val_set_int(v, "started", result->started.us);
-    bh_val_set_int(v, "ended", result->ended.us);
-    if (result->kept_box)
-        bh_val_set_str(v, "kept_box", result->kept_box);
-    if (result->limits)
-        bh_val_set_str(v, "limits", result->limits);
-    if (result->output_dropped > 0)
-        bh_val_set_int(v, "output_dropped", result->output_dropped);
-    if (result->evidence)
-        bh_val_set_str(v, "evidence", result->evidence);
-    bh_val_set(v, "usage", usage_to_val(result));
-    return v;
-}
-
-static enum bh_attempt_state state_of(enum bh_outcome outcome)
-{
-    switch (outcome) {
-    case BH_OUTCOME_SUCCEEDED:
-        return BH_ATTEMPT_SUCCEEDED;
-    case BH_OUTCOME_FAILED:
-        return BH_ATTEMPT_FAILED;
-    case BH_OUTCOME_CANCELLED:
-        return BH_ATTEMPT_CANCELLED;
-    case BH_OUTCOME_LOST:
-        return BH_ATTEMPT_LOST;
-    }
-    return BH_ATTEMPT_FAILED;
-}
-
-struct outputs { /* of one success, on their way to the bus */
-    struct bh_artifact *items;
-    char **provenance;
-    size_t n;
-};
-
-static void outputs_fini(struct outputs *o)
-{
-    for (size_t i = 0; i < o->n; i++)
-        bh_free(o->provenance[i]);
-    bh_free(o->provenance);
-    bh_free(o->items);
-}
-
-static struct outputs outputs_of(const struct bh_plan_agent *agent, const struct bh_lease *lease,
-                                 const struct bh_result *result)
-{
-    struct outputs o = {.n = result->n_outputs};
-    o.items = bh_calloc(o.n, sizeof(*o.items));
-    o.provenance = bh_calloc(o.n, sizeof(*o.provenance));
-    bool tainted = agent->label == BH_TAINTED;
-    for (size_t i = 0; i < o.n; i++) {
-        const struct bh_result_output *out = &result->outputs[i];
-        BH_CLEANUP_VAL struct bh_val *record = bh_provenance_of_output(lease, result, out, tainted, agent->why);
-        o.provenance[i] = bh_live_run_json(record);
-        o.items[i] = (struct bh_artifact){
-            .name = out->name,
-            .object = out->object,
-            .agent = agent->name,
-            .attempt = lease->attempt,
-            .instance = result->instance.s,
-            .tainted = tainted,
-            .published = result->ended,
-            .provenance = o.provenance[i],
-        };
-    }
-    return o;
-}
-
-static struct bh_val *artifact_to_val(const struct bh_artifact *a)
-{
-    char digest[BH_DIGEST_TEXT];
-    struct bh_val *v = bh_val_map();
-    bh_val_set_str(v, "name", a->name);
-    bh_val_set_str(v, "digest", bh_digest_format(&a->object.digest, digest));
-    bh_val_set_int(v, "size", a->object.size);
-    bh_val_set_bool(v, "executable", a->object.executable);
-    bh_val_set_bool(v, "tainted", a->tainted);
-    bh_val_set_int(v, "published", a->published.us);
-    bh_val_set_str(v, "provenance", a->provenance);
-    return v;
-}
-
-enum { SHORT_DIGEST = sizeof("sha256:") - 1 + 12 };
-
-/* One line: what clashes between whom, and the beginnings of the digests by which to tell the two apart. */
-static char *refusal(const struct bh_live_run *run, const struct outputs *o, int code, const char *message)
-{
-    char ours[BH_DIGEST_TEXT], theirs[BH_DIGEST_TEXT];
-    for (size_t i = 0; code == -BH_E_COLLISION && i < o->n; i++) {
-        const struct bh_artifact *other = bh_registry_get(run->registry, o->items[i].name);
-        if (bh_registry_check(run->registry, &o->items[i], 1, NULL) == 0)
-            continue;
-        if (!other) /* a folder of the other, or its name in another case */
-            break;
-        bh_digest_format(&o->items[i].object.digest, ours);
-        bh_digest_format(&other->object.digest, theirs);
-        return bh_asprintf("%s: %.*s and %.*s", message, SHORT_DIGEST, ours, SHORT_DIGEST, theirs);
-    }
-    return bh_strdup(message);
-}
-
-/* Publishes all outputs or none; a collision turns the event into a failure and `facts` says between whom. */
-static void publish(struct bh_live_run *run, const struct outputs *o, struct bh_event *event, struct bh_val *facts)
-{
-    BH_CLEANUP_ERR struct bh_err *err = NULL;
-    int rc = bh_registry_publish(run->registry, o->items, o->n, &err);
-    if (rc != 0) {
-        event->state = BH_ATTEMPT_FAILED;
-        event->reason = rc == -BH_E_COLLISION ? BH_REASON_COLLISION : BH_REASON_OUTPUT_INVALID;
-        BH_CLEANUP_FREE char *detail = refusal(run, o, rc, bh_err_message(err));
-        bh_val_set_str(facts, "detail", detail);
-        return;
-    }
-    struct bh_val *list = bh_val_set(facts, "artifacts", bh_val_list());
-    for (size_t i = 0; i < o->n; i++)
-        bh_val_add(list, artifact_to_val(&o->items[i]));
-}
-
-bool bh_live_run_end(struct bh_live_run *run, const struct bh_lease *lease, const struct bh_result *result)
-{
-    const struct bh_attempt *attempt = bh_engine_find(run->engine, result->instance);
-    bool live = attempt && attempt->epoch == result->epoch && attempt->state < BH_ATTEMPT_SUCCEEDED;
-    if (!live)
-        return false;
-    struct bh_event event = {
-        .kind = BH_EV_ENDED,
-        .instance = result->instance,
-        .epoch = result->epoch,
-        .state = state_of(result->outcome),
-        .reason = result->reason ? bh_reason_parse(result->reason) : BH_REASON_NONE,
-        .phase = result->reason ? bh_phase_parse(result->reason) : BH_PHASE_NONE,
-    };
-    struct bh_val *facts = facts_of_result(result);
-    if (event.state == BH_ATTEMPT_SUCCEEDED) {
-        struct outputs o = outputs_of(&run->plan->agents[attempt->node], lease, result);
-        publish(run, &o, &event, facts);
-        outputs_fini(&o);
-    }
-    return bh_live_run_apply(run, &event, facts);
+    return bh_live_run_step(run, event, extra, NULL);
 }
 
 /* --- reading --- */
@@ -268,6 +134,16 @@ const struct bh_val *bh_live_run_submission(const struct bh_live_run *run)
 const char *bh_live_run_limits(const struct bh_live_run *run)
 {
     return run->limits;
+}
+
+const struct bh_val *bh_live_run_setup_of(const struct bh_live_run *run, size_t node)
+{
+    return run->made[node].setup;
+}
+
+const struct bh_val *bh_live_run_prepared_of(const struct bh_live_run *run, size_t node)
+{
+    return run->made[node].prepare;
 }
 
 const char *bh_live_run_document(const struct bh_live_run *run)

@@ -39,6 +39,10 @@ const struct bh_plan *bh_live_run_plan(const struct bh_live_run *run);
 const struct bh_engine *bh_live_run_engine(const struct bh_live_run *run);
 const struct bh_registry *bh_live_run_registry(const struct bh_live_run *run);
 const struct bh_val *bh_live_run_submission(const struct bh_live_run *run);
+/* The facts of what attempts of the node start from, as it was made last: {"snapshot_key","snapshots":[],…}; NULL: not
+ * made. */
+const struct bh_val *bh_live_run_setup_of(const struct bh_live_run *run, size_t node);
+const struct bh_val *bh_live_run_prepared_of(const struct bh_live_run *run, size_t node);
 const char *bh_live_run_document(const struct bh_live_run *run); /* the text as submitted */
 /* "best-effort: memory cpus": limits that are not enforced, with the site's leave; NULL: all are. From the event of the
  * present owner. */

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "scheduler/dispatch/attempts_detail.h"
 #include "scheduler/dispatch/live_run_priv.h"
 #include "scheduler/dispatch/run_rows.h"
 
@@ -36,7 +37,7 @@ struct rows {
     struct bh_agent_row *agents;
     struct bh_attempt_row *attempts;
     struct bh_artifact_row *artifacts;
-    char **scratch;
+    struct bh_attempt_scratch *scratch;
     char (*digests)[BH_DIGEST_TEXT];
     size_t n_artifacts, n_scratch;
 };
@@ -44,7 +45,7 @@ struct rows {
 static void rows_fini(struct rows *rows)
 {
     for (size_t i = 0; i < rows->n_scratch; i++)
-        bh_free(rows->scratch[i]);
+        bh_attempt_scratch_fini(&rows->scratch[i]);
     bh_free(rows->scratch);
     bh_free(rows->agents);
     bh_free(rows->attempts);
@@ -76,12 +77,25 @@ static struct rows rows_make(const struct bh_live_run *run)
     return rows;
 }
 
-static const struct bh_val *facts_of_failed_node(const struct bh_live_run *run)
+/* The whole of what several executions came to, with the exit status of the one that is blamed. */
+static struct bh_val *facts_of_attempts(const struct bh_live_run *run, size_t node)
+{
+    const struct bh_attempt *blamed;
+    BH_CLEANUP_FREE char *detail = bh_attempts_detail(run->plan, run->engine, run->facts, node, &blamed);
+    const struct bh_val *facts = blamed ? bh_map_get(run->facts, blamed->instance.s) : NULL;
+    struct bh_val *v = facts ? bh_val_copy(facts) : bh_val_map();
+    bh_val_set_str(v, "detail", detail);
+    return v;
+}
+
+static const struct bh_val *facts_of_failed_node(const struct bh_live_run *run, struct bh_val **ret_own)
 {
     size_t node = SIZE_MAX;
     (void)bh_engine_failure(run->engine, &node);
     if (node >= run->plan->n_agents)
         return bh_map_get(run->facts, BH_FACTS_OF_FREEZE);
+    if (run->plan->agents[node].topology == BH_TOPOLOGY_PER_ATTEMPT)
+        return *ret_own = facts_of_attempts(run, node);
     for (size_t i = bh_engine_n_attempts(run->engine); i > 0; i--) {
         const struct bh_attempt *attempt = bh_engine_attempt(run->engine, i - 1);
         if (attempt->node == node)
@@ -92,7 +106,8 @@ static const struct bh_val *facts_of_failed_node(const struct bh_live_run *run)
 
 static char *failure_text(const struct bh_live_run *run)
 {
-    BH_CLEANUP_VAL struct bh_val *failure = bh_failure_of_run(run->plan, run->engine, facts_of_failed_node(run));
+    BH_CLEANUP_VAL struct bh_val *own = NULL;
+    BH_CLEANUP_VAL struct bh_val *failure = bh_failure_of_run(run->plan, run->engine, facts_of_failed_node(run, &own));
     return failure ? bh_live_run_json(failure) : NULL;
 }
 

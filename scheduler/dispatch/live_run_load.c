@@ -55,6 +55,7 @@ static struct bh_live_run *make(struct bh_store *store, struct bh_run_id id, str
     run->engine = bh_engine_new(id, run->spec);
     run->registry = bh_registry_new();
     run->facts = bh_map_new(free_val);
+    run->made = bh_calloc(plan->n_agents, sizeof(*run->made));
     return run;
 }
 
@@ -69,6 +70,7 @@ void bh_live_run_free(struct bh_live_run *run)
     dirty_fini(&run->attempts);
     bh_effects_fini(&run->effects);
     bh_map_free(run->facts);
+    bh_free(run->made);
     bh_registry_free(run->registry);
     bh_engine_free(run->engine);
     bh_spec_free(run->spec);
@@ -141,7 +143,7 @@ int bh_live_run_create(const struct bh_live_run_new *what, struct bh_live_run **
 }
 
 static int read_artifact(const struct bh_live_run *run, const struct bh_attempt *attempt, const struct bh_val *entry,
-                         struct bh_artifact *ret, struct bh_err **err)
+                         bool selected, struct bh_artifact *ret, struct bh_err **err)
 {
     *ret = (struct bh_artifact){
         .name = bh_val_str_of(entry, "name"),
@@ -149,6 +151,7 @@ static int read_artifact(const struct bh_live_run *run, const struct bh_attempt 
         .attempt = attempt->attempt,
         .instance = attempt->instance.s,
         .tainted = bh_val_bool_of(entry, "tainted"),
+        .selected = selected,
         .published = {bh_val_int_of(entry, "published")},
         .provenance = bh_val_str_of(entry, "provenance"),
     };
@@ -167,7 +170,7 @@ static int replay_artifacts(struct bh_live_run *run, const struct bh_event *even
     BH_CLEANUP_FREE struct bh_artifact *items = bh_calloc(n, sizeof(*items));
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++)
-        rc = read_artifact(run, attempt, bh_val_at(list, i), &items[i], err);
+        rc = read_artifact(run, attempt, bh_val_at(list, i), event->kind == BH_EV_PUBLISHED, &items[i], err);
     return rc == 0 && n > 0 ? bh_registry_publish(run->registry, items, n, err) : rc;
 }
 

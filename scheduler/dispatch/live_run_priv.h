@@ -20,6 +20,8 @@ struct bh_dirty { /* indices, each once */
 
 /* The key in `facts` of the last freeze that failed; no instance has that id. */
 #define BH_FACTS_OF_FREEZE "freeze"
+/* Before the instance of an attempt that was chosen: what came of publishing it. */
+#define BH_FACTS_OF_CHOICE "choice:"
 
 struct bh_live_run {
     struct bh_store *store;
@@ -34,6 +36,9 @@ struct bh_live_run {
     struct bh_registry *registry;
     struct bh_val *submission;
     struct bh_map *facts; /* instance → payload of its end */
+    struct bh_made {      /* by node: what its attempts start from, as it was made last; borrowed from facts */
+        const struct bh_val *setup, *prepare;
+    } * made;
     struct bh_pending_event *pending;
     size_t n_pending, cap_pending;
     struct bh_dirty nodes, attempts;
@@ -45,9 +50,20 @@ struct bh_live_run {
 };
 
 /* live_run.c */
+/* What is done between the step and the moment its payload is written down; it may add to the payload. */
+struct bh_live_run_after {
+    void (*fn)(void *arg, struct bh_val *payload);
+    void *arg;
+};
+/* bh_live_run_apply; `after` may be NULL. */
+bool bh_live_run_step(struct bh_live_run *run, const struct bh_event *event, struct bh_val *extra,
+                      const struct bh_live_run_after *after);
 void bh_live_run_remember(struct bh_live_run *run, const struct bh_event *event, const struct bh_val *payload);
 void bh_live_run_absorb(struct bh_live_run *run, struct bh_effects *effects, struct bh_wall now);
 char *bh_live_run_json(const struct bh_val *v); /* the caller owns it */
+
+/* live_run_end.c: carries out the PUBLISH among the effects from the first on. */
+void bh_live_run_publish_chosen(struct bh_live_run *run, size_t first);
 
 /* live_run_commit.c */
 struct bh_val *bh_live_run_params(const struct bh_plan *plan);

@@ -50,18 +50,30 @@ static int64_t exit_code_of(const struct bh_val *ended)
     return bh_val_get(ended, "exit_code") ? bh_val_int_of(ended, "exit_code") : -1;
 }
 
+/* As the store keeps it; NULL for NULL. */
+static char *json_of(const struct bh_val *v)
+{
+    struct bh_buf json = BH_BUF_INIT;
+    if (!v)
+        return NULL;
+    bh_json_format(v, &json);
+    return bh_buf_take(&json);
+}
+
+void bh_attempt_scratch_fini(struct bh_attempt_scratch *scratch)
+{
+    bh_free(scratch->usage);
+    bh_free(scratch->score);
+    *scratch = (struct bh_attempt_scratch){0};
+}
+
 struct bh_attempt_row bh_row_of_attempt(const char *run, const struct bh_plan *plan, const struct bh_attempt *attempt,
-                                        const struct bh_attempt_facts *facts, char **scratch)
+                                        const struct bh_attempt_facts *facts, struct bh_attempt_scratch *scratch)
 {
     const struct bh_plan_agent *agent = &plan->agents[attempt->node];
     const struct bh_val *ended = facts->ended;
     const struct bh_val *usage = bh_val_get(ended, "usage");
-    *scratch = NULL;
-    if (usage) {
-        struct bh_buf json = BH_BUF_INIT;
-        bh_json_format(usage, &json);
-        *scratch = bh_buf_take(&json);
-    }
+    *scratch = (struct bh_attempt_scratch){.usage = json_of(usage), .score = json_of(bh_val_get(ended, "score"))};
     int64_t started = bh_val_int_of(ended, "started");
     return (struct bh_attempt_row){
         .run = text(run),
@@ -79,11 +91,17 @@ struct bh_attempt_row bh_row_of_attempt(const char *run, const struct bh_plan *p
         .created = attempt->created,
         .started = started ? (struct bh_wall){started} : attempt->started,
         .ended = attempt->ended,
-        .selected = attempt->state == BH_ATTEMPT_SUCCEEDED,
-        .usage = *scratch,
+        .selected = attempt->selected,
+        .usage = scratch->usage,
         .kept_box = text(bh_val_str_of(ended, "kept_box")),
         .limits = text(bh_val_str_of(ended, "limits")),
         .output_dropped = bh_val_int_of(ended, "output_dropped"),
+        .kind = text(attempt->kind == BH_EXECUTION_SETUP     ? "setup"
+                     : attempt->kind == BH_EXECUTION_PREPARE ? "prepare"
+                                                             : NULL),
+        .snapshot = text(bh_val_str_of(ended, "snapshot")),
+        .snapshot_reused = bh_val_bool_of(ended, "snapshot_reused"),
+        .score = scratch->score,
         .evidence = text(bh_val_str_of(ended, "evidence")),
     };
 }

@@ -330,6 +330,9 @@ static void read_everything(struct reader *r, const struct bh_run_source *source
         const struct bh_plan_agent *agent = &r->plan->agents[i];
         for (size_t k = 0; k < agent->n_files; k++)
             read_files_entry(r, &agent->files[k], agent->doc->path);
+        BH_CLEANUP_FREE char *check = bh_asprintf("%s.check", agent->doc->path);
+        for (size_t k = 0; k < agent->n_check_files; k++)
+            read_files_entry(r, &agent->check_files[k], check);
         read_prompt(r, agent);
     }
     for (size_t i = 0; i < p->n_boxes; i++) {

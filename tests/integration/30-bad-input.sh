@@ -100,15 +100,12 @@ while IFS='|' read -r top agent; do
   expect 3 '  run refuses' bulkhead run later.yaml -o json
   same '  as not-supported' "$(printf '%s' "$out" | field '["errors"][0]["code"]')" not-supported
 done << 'TABLE'
-|attempts: 3
 |untrusted: true
 |network: public
 |limits: {tokens: 1000}
 |limits: {requests: 10}
 |retries: 2
 |gate: approve
-|prepare: 'true'
-|check: 'true'
 |matrix: {x: [a, b]}
 |when: always, needs: []
 secrets: {k: {env: HOME}}|secrets: [k]

@@ -498,7 +498,7 @@ static void test_attempts(void **state)
     assert_true(a[4].prepare.is_list && a[4].check.set && !a[4].check.is_list);
     assert_true(a[5].brain.is_list && !a[5].run.set);
     assert_non_null(a[5].hands);
-    static const char *const later[] = {"attempts", "attempts", "retries", "prepare", "check", "brain", "hands"};
+    static const char *const later[] = {"retries", "brain", "hands"};
     assert_int_equal(p->n_later, BH_ARRAY_LEN(later));
     for (size_t i = 0; i < BH_ARRAY_LEN(later); i++)
         assert_string_equal(p->later[i].key, later[i]);
@@ -547,9 +547,7 @@ static void test_later(void **state)
     } rows[] = {
         {"  network: public\n", "network", "agents[0].network"},
         {"  untrusted: true\n", "untrusted", "agents[0].untrusted"},
-        {"  attempts: 2\n", "attempts", "agents[0].attempts"},
-        {"  check: x\n", "check", "agents[0].check"},
-        {"  prepare: x\n", "prepare", "agents[0].prepare"},
+        {"  check: {run: x, network: public}\n", "check.network", "agents[0].check.network"},
         {"  matrix: {m: [a]}\n", "matrix", "agents[0].matrix"},
         {"  matrix: {include: [{m: a}]}\n", "matrix", "agents[0].matrix"},
         {"  when: always\n", "when", "agents[0].when"},

@@ -88,7 +88,7 @@ static void an_attempt_says_what_held_it(void **state)
     const struct bh_attempt *attempt = bh_engine_attempt(f->engine, 0);
     BH_CLEANUP_VAL struct bh_val *ended = bh_val_map();
     struct bh_attempt_facts facts = {.ended = ended};
-    BH_CLEANUP_FREE char *scratch = NULL;
+    struct bh_attempt_scratch scratch;
     struct bh_attempt_row row = bh_row_of_attempt("r", f->plan, attempt, &facts, &scratch);
     T_TRUE(row.limits == NULL && row.output_dropped == 0 && row.evidence == NULL);
     bh_val_set_str(ended, "limits", "memory=cgroup-v2");
@@ -98,6 +98,16 @@ static void an_attempt_says_what_held_it(void **state)
     T_STR(row.limits, "memory=cgroup-v2");
     T_INT(row.output_dropped, 7);
     T_STR(row.evidence, "{}");
+    T_TRUE(row.kind == NULL && row.snapshot == NULL && row.score == NULL && !row.snapshot_reused && !row.selected);
+    bh_attempt_scratch_fini(&scratch);
+    bh_val_set(ended, "score", bh_val_num(-2.5));
+    bh_val_set_str(ended, "snapshot", "sha256:00");
+    bh_val_set_bool(ended, "snapshot_reused", true);
+    row = bh_row_of_attempt("r", f->plan, attempt, &facts, &scratch);
+    T_STR(row.score, "-2.5");
+    T_STR(row.snapshot, "sha256:00");
+    T_TRUE(row.snapshot_reused);
+    bh_attempt_scratch_fini(&scratch);
 }
 
 int main(void)
