@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/evidence_text.h"
 #include "cli/log_tail.h"
 #include "cli/run_facts.h"
 #include "cli/run_plan.h"
@@ -136,6 +137,7 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
     bh_buf_addc(out, '\n');
     if (attempt->detail && !bh_streq(attempt->detail, attempt->status))
         bh_buf_addf(out, "  what: %s\n", attempt->detail);
+    bh_evidence_tell(attempt->evidence, out);
     if (failed && last) {
         BH_CLEANUP_FREE char *remedy =
             bh_reason_remedy_of(bh_reason_parse(attempt->reason), attempt->exit_code, attempt->detail);

@@ -131,6 +131,8 @@ static void print_failures(const struct bh_cli_run *run, const struct bh_run_fac
     BH_CLEANUP_FREE char *what =
         bh_asprintf("%s%s%s", culprit ? culprit : "", culprit ? ", " : "", bh_val_str_of(failure, "reason"));
     print_line("failure", what);
+    if (bh_val_str_of(failure, "caused_by"))
+        print_line("caused by", bh_val_str_of(failure, "caused_by"));
     for (size_t i = 0; i < BH_ARRAY_LEN(keys); i++) {
         const char *text = bh_val_str_of(failure, keys[i]);
         if (text && *text)

@@ -29,6 +29,8 @@ struct bh_command {
     struct bh_deadline *deadline;
     int64_t grace_ns;
     bool timed_out, stopped;
+    void (*late)(void *arg);
+    void *late_arg;
     bh_command_done_fn fn; /* NULL: its owner has freed it */
     void *arg;
 };
@@ -74,6 +76,8 @@ static void on_deadline(void *arg)
     struct bh_command *c = check(arg);
     if (c->state == RUNS) {
         c->timed_out = true;
+        if (c->late && c->fn)
+            c->late(c->late_arg);
         ask_to_end(c);
     } else {
         send_kill(c);
@@ -110,6 +114,8 @@ int bh_command_start(const struct bh_command_spec *spec, bh_command_done_fn fn, 
     c->pipes = pipes;
     c->stdin_fd = BH_TAKE_FD(stdin_fd);
     c->grace_ns = spec->grace_ns;
+    c->late = spec->late;
+    c->late_arg = spec->late_arg;
     c->fn = fn;
     c->arg = arg;
     c->deadline = bh_deadline_new(spec->loop, on_deadline, c);

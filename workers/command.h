@@ -14,6 +14,8 @@ struct bh_command_spec {
     struct bh_capture *capture;
     struct bh_exec_spec exec; /* all but stdout_fd and stderr_fd; stdin_fd is borrowed for the call */
     int64_t timeout_ns, grace_ns;
+    void (*late)(void *arg); /* its time is over, and it has not been told yet; or NULL */
+    void *late_arg;
 };
 
 struct bh_command_end {

@@ -5,10 +5,11 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/val.h"
+#include "workers/evidence_priv.h"
 
 /* --- parts --- */
 
-static void set_time(struct bh_val *v, const char *key, struct bh_wall at)
+void bh_evidence_set_time(struct bh_val *v, const char *key, struct bh_wall at)
 {
     char text[BH_WALL_TEXT];
     bh_val_set_str(v, key, at.us > 0 ? bh_wall_format(at, text) : NULL);
@@ -20,27 +21,26 @@ static void set_digest(struct bh_val *v, const char *key, const struct bh_digest
     bh_val_set_str(v, key, digest ? bh_digest_format(digest, text) : NULL);
 }
 
-static struct bh_val *stay_to_val(const struct bh_stay *s)
+struct bh_val *bh_evidence_stay(const struct bh_stay *s)
 {
     struct bh_val *v = bh_val_map();
     bh_val_set_str(v, "agent", s->agent);
     bh_val_set_int(v, "attempt", s->attempt);
     bh_val_set_int(v, "try", s->try_);
     bh_val_set_str(v, "instance", s->instance);
-    set_time(v, "began", s->began);
-    set_time(v, "ended", s->ended);
+    bh_evidence_set_time(v, "began", s->began);
+    bh_evidence_set_time(v, "ended", s->ended);
     return v;
 }
 
-static char *to_json(const struct bh_val *v)
+char *bh_evidence_json(const struct bh_val *v)
 {
     struct bh_buf out = BH_BUF_INIT;
     bh_json_format(v, &out);
     return bh_buf_take(&out);
 }
 
-/* "agent 'b' (attempt 1)", of a later try "(attempt 1, try 2)" */
-static void add_who(struct bh_buf *out, const struct bh_stay *s, size_t i, size_t n)
+void bh_evidence_add_who(struct bh_buf *out, const struct bh_stay *s, size_t i, size_t n)
 {
     bh_buf_adds(out, i == 0 ? "" : i + 1 == n ? " and " : ", ");
     bh_buf_addf(out, "agent '%s' (attempt %d", s->agent, s->attempt);
@@ -91,11 +91,11 @@ char *bh_collision_text(const struct bh_collision *c)
         bh_buf_adds(&out, c->how == BH_COLLISION_TWO_WRITERS ? "; the other, as the kernel tells: "
                                                              : "; who wrote to it, as the kernel tells: ");
         for (size_t i = 0; i < c->n_writers; i++)
-            add_who(&out, c->writers[i].who, i, c->n_writers);
+            bh_evidence_add_who(&out, c->writers[i].who, i, c->n_writers);
     } else if (c->n_beside > 0) {
         bh_buf_addf(&out, "; who it was cannot be told here; in box '%s' there were meanwhile: ", c->box);
         for (size_t i = 0; i < c->n_beside; i++)
-            add_who(&out, c->beside[i], i, c->n_beside);
+            bh_evidence_add_who(&out, c->beside[i], i, c->n_beside);
     } else {
         bh_buf_addf(&out, "; nobody else was seen in box '%s' meanwhile", c->box);
     }
@@ -113,16 +113,16 @@ char *bh_collision_json(const struct bh_collision *c)
     bh_val_set_str(v, "path", path);
     set_digest(v, "digest", c->item->digest);
     set_digest(v, "digest_later", c->item->later);
-    set_time(v, "changed",
-             (struct bh_wall){c->item->changed.tv_sec * INT64_C(1000000) + c->item->changed.tv_nsec / 1000});
-    set_time(v, "found", bh_wall_now());
-    bh_val_set(v, "owner", stay_to_val(c->owner));
+    bh_evidence_set_time(
+        v, "changed", (struct bh_wall){c->item->changed.tv_sec * INT64_C(1000000) + c->item->changed.tv_nsec / 1000});
+    bh_evidence_set_time(v, "found", bh_wall_now());
+    bh_val_set(v, "owner", bh_evidence_stay(c->owner));
     bh_val_set_bool(v, "attributed", c->n_writers > 0);
     struct bh_val *writers = bh_val_set(v, "writers", bh_val_list());
     for (size_t i = 0; i < c->n_writers; i++)
-        set_time(bh_val_add(writers, stay_to_val(c->writers[i].who)), "wrote", c->writers[i].at);
+        bh_evidence_set_time(bh_val_add(writers, bh_evidence_stay(c->writers[i].who)), "wrote", c->writers[i].at);
     struct bh_val *alive = bh_val_set(v, "alive", bh_val_list());
     for (size_t i = 0; i < c->n_beside; i++)
-        (void)bh_val_add(alive, stay_to_val(c->beside[i]));
-    return to_json(v);
+        (void)bh_val_add(alive, bh_evidence_stay(c->beside[i]));
+    return bh_evidence_json(v);
 }

@@ -23,12 +23,12 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "workers/witness.h"
 #include "workers/box/folder.h"
 #include "workers/command.h"
 #include "workers/exec_env.h"
 #include "workers/execution_priv.h"
 #include "workers/lease_limits.h"
+#include "workers/witness.h"
 
 #define MAGIC 0x65786563u
 
@@ -250,6 +250,11 @@ static void on_closed(void *arg, int code, const struct bh_err *err)
 
 /* --- commands --- */
 
+static char *log_path(const struct bh_execution *e)
+{
+    return bh_asprintf("%s/logs/%s.log", e->run->dir, e->lease.instance.s);
+}
+
 static void account(struct bh_execution *e, const struct bh_exec_result *result)
 {
     e->result.cpu_ms += result->cpu_ms;
@@ -304,6 +309,8 @@ int bh_x_command(struct bh_execution *e, const struct bh_exec_spec *exec, int64_
         .exec = *exec,
         .timeout_ns = timeout_ns,
         .grace_ns = e->lease.grace_ns,
+        .late = e->witness ? bh_witness_late : NULL,
+        .late_arg = e->witness,
     };
     spec.exec.limits = bh_exec_limits(&e->lease);
     spec.exec.tag = e->witness ? bh_witness_begin(e->witness) : 0;
@@ -311,6 +318,13 @@ int bh_x_command(struct bh_execution *e, const struct bh_exec_spec *exec, int64_
     if (e->result.started.us == 0)
         e->result.started = bh_wall_now();
     return bh_command_start(&spec, fn, e, &e->command, err);
+}
+
+static void blame(struct bh_execution *e, const struct bh_command_end *end, struct bh_verdict *verdict)
+{
+    BH_CLEANUP_FREE char *log = log_path(e);
+    const struct bh_witness_end how = {.end = end, .own = &e->lease.limits, .of_box = &e->of_box, .log = log};
+    bh_witness_blame(e->witness, &how, verdict);
 }
 
 bool bh_x_command_verdict(struct bh_execution *e, enum bh_phase phase, char *const *argv, int64_t timeout_ns,
@@ -321,6 +335,8 @@ bool bh_x_command_verdict(struct bh_execution *e, enum bh_phase phase, char *con
     if (e->witness && phase == BH_PHASE_RUN)
         bh_witness_end(e->witness, &end->result);
     bool good = bh_verdict_of_command(ret, &name, end);
+    if (e->witness && phase == BH_PHASE_RUN && !good)
+        blame(e, end, ret);
     bh_command_free(BH_TAKE(e->command));
     return good;
 }
@@ -576,7 +592,7 @@ static void enter_shared_box(struct bh_execution *e)
 
 static struct bh_capture *open_log(const struct bh_execution *e)
 {
-    BH_CLEANUP_FREE char *path = bh_asprintf("%s/logs/%s.log", e->run->dir, e->lease.instance.s);
+    BH_CLEANUP_FREE char *path = log_path(e);
     const struct bh_log_tags tags = {
         .run = e->lease.run.s,
         .stage = e->lease.stage,

@@ -81,15 +81,15 @@ uint64_t bh_ledger_begin(struct bh_ledger *l, const struct bh_lease *lease)
     return l->last;
 }
 
-void bh_ledger_end(struct bh_ledger *l, uint64_t tag, struct bh_wall ended, int64_t cpu_ms, int64_t max_rss_bytes)
+void bh_ledger_end(struct bh_ledger *l, uint64_t tag, struct bh_wall ended, const struct bh_exec_result *result)
 {
     struct bh_stay *s = find(l, tag);
     if (!s)
         return;
     s->ended = ended;
     s->ended_mono = bh_mono_now();
-    s->cpu_ms = cpu_ms;
-    s->max_rss_bytes = max_rss_bytes;
+    s->share = result->share;
+    s->max_rss_bytes = result->max_rss_bytes;
 }
 
 void bh_ledger_close(struct bh_ledger *l, uint64_t tag)

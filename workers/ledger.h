@@ -6,6 +6,7 @@
 #pragma once
 
 #include "artifact-bus/lease.h"
+#include "workers/box/box.h"
 
 struct bh_stay {
     uint64_t tag; /* from 1; a later one is greater */
@@ -13,8 +14,9 @@ struct bh_stay {
     int attempt, try_;
     struct bh_wall began, ended; /* ended.us 0: it runs */
     struct bh_mono began_mono, ended_mono;
-    bool closed;                   /* nobody asks about it any more */
-    int64_t cpu_ms, max_rss_bytes; /* of those that have ended */
+    bool closed;               /* nobody asks about it any more */
+    struct bh_box_share share; /* what it took, once it has ended */
+    int64_t max_rss_bytes;
 };
 
 struct bh_ledger;
@@ -22,7 +24,7 @@ struct bh_ledger *bh_ledger_new(void);
 void bh_ledger_free(struct bh_ledger *l); /* NULL is fine */
 
 uint64_t bh_ledger_begin(struct bh_ledger *l, const struct bh_lease *lease);
-void bh_ledger_end(struct bh_ledger *l, uint64_t tag, struct bh_wall ended, int64_t cpu_ms, int64_t max_rss_bytes);
+void bh_ledger_end(struct bh_ledger *l, uint64_t tag, struct bh_wall ended, const struct bh_exec_result *result);
 /* Ends it where it has not ended; it may be dropped from now on. */
 void bh_ledger_close(struct bh_ledger *l, uint64_t tag);
 const struct bh_stay *bh_ledger_find(const struct bh_ledger *l, uint64_t tag); /* NULL: not known (any more) */

@@ -2,6 +2,7 @@
 #include "workers/witness.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/json.h"
@@ -9,6 +10,8 @@
 #include "base/text.h"
 #include "base/val.h"
 #include "workers/evidence.h"
+#include "workers/port_words.h"
+#include "workers/wedge.h"
 
 #define STEP_NS (50 * BH_NS_PER_MS) /* a wall clock that lost more than this, and a hundredth, was set back */
 
@@ -20,6 +23,9 @@ struct bh_witness {
     uint64_t began, ended; /* moments of the box */
     struct bh_wall began_at, ended_at;
     struct bh_mono began_mono;
+    struct bh_box_share late[BH_LEDGER_MAX]; /* when its time was over */
+    size_t n_late;
+    struct bh_mono late_at;
     char *evidence;
 };
 
@@ -65,7 +71,7 @@ void bh_witness_end(struct bh_witness *w, const struct bh_exec_result *result)
 {
     w->ended = moment(w);
     w->ended_at = result->ended.us > 0 ? result->ended : bh_wall_now();
-    bh_ledger_end(w->ledger, w->tag, w->ended_at, result->cpu_ms, result->max_rss_bytes);
+    bh_ledger_end(w->ledger, w->tag, w->ended_at, result);
 }
 
 char *bh_witness_take(struct bh_witness *w)
@@ -146,4 +152,107 @@ bool bh_witness_judge(void *ctx, const struct bh_collect_item *item, struct bh_v
     bh_free(w->evidence);
     w->evidence = bh_collision_json(&c);
     return false;
+}
+
+/* --- wedges --- */
+
+static size_t census(const struct bh_witness *w, struct bh_box_share ret[static BH_LEDGER_MAX])
+{
+    const struct bh_box_ops *ops = ops_of(w->box);
+    return ops->census ? ops->census(w->box, ret, BH_LEDGER_MAX) : 0;
+}
+
+void bh_witness_late(void *arg)
+{
+    struct bh_witness *w = arg;
+    w->n_late = census(w, w->late);
+    w->late_at = bh_mono_now();
+}
+
+static const struct bh_box_share *share_of(const struct bh_box_share *shares, size_t n, uint64_t tag)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (shares[i].tag == tag)
+            return &shares[i];
+    }
+    return NULL;
+}
+
+/* Those that lived at a moment are judged by what they had had until then. */
+static void add_row(struct bh_wedge *wedge, const struct bh_stay *who, const struct bh_box_share *lives,
+                    struct bh_mono at)
+{
+    struct bh_mono until = lives || who->ended.us == 0 ? at : who->ended_mono;
+    wedge->rows[wedge->n++] = (struct bh_wedge_row){
+        .who = who,
+        .share = lives ? *lives : who->share,
+        .lives = lives != NULL,
+        .elapsed_ms = (until.ns - who->began_mono.ns) / BH_NS_PER_MS,
+    };
+}
+
+static void fill_rows(const struct bh_witness *w, struct bh_wedge *wedge, bool late)
+{
+    struct bh_box_share now[BH_LEDGER_MAX];
+    const struct bh_stay *beside[BH_LEDGER_MAX];
+    size_t n_now = late ? 0 : census(w, now);
+    const struct bh_box_share *shares = late ? w->late : now;
+    size_t n = late ? w->n_late : n_now, n_beside;
+    struct bh_mono at = late ? w->late_at : bh_mono_now();
+    add_row(wedge, bh_ledger_find(w->ledger, w->tag), late ? share_of(shares, n, w->tag) : NULL, at);
+    n_beside = bh_ledger_beside(w->ledger, w->tag, w->began_mono, beside);
+    for (size_t i = 0; i < n_beside; i++)
+        add_row(wedge, beside[i], share_of(shares, n, beside[i]->tag), at);
+}
+
+static int64_t processors(const struct bh_limits *of_box)
+{
+    int64_t host = (int64_t)sysconf(_SC_NPROCESSORS_ONLN) * 1000, limit = of_box->of[BH_LIMIT_CPUS];
+    return limit > 0 && limit < host ? limit : host;
+}
+
+static bool is_own(const struct bh_witness_end *how, enum bh_limit limit)
+{
+    int64_t own = how->own->of[limit], box = how->of_box->of[limit];
+    return own > 0 && (box <= 0 || own <= box);
+}
+
+/* Which of the things that all share it may have met; false: none of them. */
+static bool what_of(const struct bh_witness_end *how, const struct bh_verdict *v, struct bh_wedge *wedge)
+{
+    const struct bh_limits *l = how->of_box;
+    switch (v->reason) {
+    case BH_REASON_OOM:
+        *wedge = (struct bh_wedge){.what = BH_WEDGE_MEMORY, .limit = l->of[BH_LIMIT_MEMORY]};
+        return !is_own(how, BH_LIMIT_MEMORY);
+    case BH_REASON_PIDS:
+        *wedge = (struct bh_wedge){.what = BH_WEDGE_PROCESSES, .limit = l->of[BH_LIMIT_PIDS]};
+        return !is_own(how, BH_LIMIT_PIDS);
+    case BH_REASON_DISK_FULL:
+        *wedge = (struct bh_wedge){.what = BH_WEDGE_DISK, .limit = l->of[BH_LIMIT_DISK]};
+        return how->end->result.disk_full && !how->end->result.inodes;
+    case BH_REASON_TIMEOUT:
+        *wedge = (struct bh_wedge){.what = BH_WEDGE_SPIN, .limit = processors(l)};
+        return true;
+    case BH_REASON_EXIT:
+        *wedge = (struct bh_wedge){.what = BH_WEDGE_PORT};
+        return bh_log_says_port_is_taken(how->log);
+    default:
+        return false;
+    }
+}
+
+void bh_witness_blame(struct bh_witness *w, const struct bh_witness_end *how, struct bh_verdict *verdict)
+{
+    struct bh_wedge wedge;
+    if (w->tag == 0 || !what_of(how, verdict, &wedge))
+        return;
+    wedge.box = w->lease->box.id;
+    fill_rows(w, &wedge, how->end->timed_out);
+    if (!bh_wedge_judge(&wedge))
+        return;
+    BH_CLEANUP_FREE char *text = bh_wedge_text(&wedge), *before = BH_TAKE(verdict->detail);
+    verdict->detail = bh_asprintf("%s; %s", before ? before : "", text);
+    bh_free(w->evidence);
+    w->evidence = bh_wedge_json(&wedge);
 }

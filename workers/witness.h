@@ -28,5 +28,18 @@ void bh_witness_end(struct bh_witness *w, const struct bh_exec_result *result);
 /* For struct bh_collect_spec; `ctx` is the witness. */
 bool bh_witness_judge(void *ctx, const struct bh_collect_item *item, struct bh_verdict *ret);
 
+/* Its time is over, and it is about to be told so: what each has taken is noted as it is now. */
+void bh_witness_late(void *arg);
+struct bh_witness_end {
+    const struct bh_command_end *end;
+    const struct bh_limits *own, *of_box; /* own: within those of the box */
+    const char *log;                      /* path of what it has printed */
+};
+/*
+ * Its run has ended badly, after bh_witness_end: where something that all share was taken by others, the verdict's
+ * detail is added to.
+ */
+void bh_witness_blame(struct bh_witness *w, const struct bh_witness_end *how, struct bh_verdict *verdict);
+
 /* The evidence of the last bad thing that was found, JSON; the caller's. NULL: none was. */
 char *bh_witness_take(struct bh_witness *w);

@@ -139,6 +139,21 @@ static void set_deadline(struct bh_val *v, const struct bh_plan *plan)
     bh_val_set_str(v, "remedy", "raise 'deadline', or make the agents shorter");
 }
 
+/* What was found out about it, and the one agent that it blames, where it blames one. */
+static void set_evidence(struct bh_val *v, const char *json)
+{
+    struct bh_val *evidence = NULL;
+    const char *blamed = NULL;
+    if (!json || bh_json_parse(json, strlen(json), &evidence, NULL) != 0)
+        evidence = bh_val_null();
+    const struct bh_val *writers = bh_val_get(evidence, "writers");
+    blamed = bh_val_str_of(evidence, "caused_by");
+    if (!blamed && bh_val_len(writers) == 1)
+        blamed = bh_val_str_of(bh_val_at(writers, 0), "agent");
+    bh_val_set_str(v, "caused_by", blamed);
+    bh_val_set(v, "evidence", evidence);
+}
+
 struct bh_val *bh_failure_of_run(const struct bh_plan *plan, const struct bh_engine *engine, const struct bh_val *ended)
 {
     size_t node = 0;
@@ -162,5 +177,6 @@ struct bh_val *bh_failure_of_run(const struct bh_plan *plan, const struct bh_eng
     bh_val_set_str(v, "detail", bh_val_str_of(ended, "detail"));
     BH_CLEANUP_FREE char *remedy = bh_reason_remedy_of(reason, exit_code_of(ended), bh_val_str_of(ended, "detail"));
     bh_val_set_str(v, "remedy", remedy);
+    set_evidence(v, bh_val_str_of(ended, "evidence"));
     return v;
 }

@@ -12,6 +12,12 @@ static struct bh_lease lease_of(const char *agent)
                              .instance = {.s = "01m8mg62xfvah6fdqf4s6stcq9-000001"}};
 }
 
+static void end(struct bh_ledger *l, uint64_t tag, int64_t us, int64_t rss)
+{
+    const struct bh_exec_result result = {.share = {.cpu_ms = 3}, .max_rss_bytes = rss};
+    bh_ledger_end(l, tag, (struct bh_wall){us}, &result);
+}
+
 static uint64_t begin(struct bh_ledger *l, const char *agent)
 {
     const struct bh_lease lease = lease_of(agent);
@@ -29,7 +35,7 @@ static void who_overlaps_is_beside(void **state)
     struct bh_ledger *l = bh_ledger_new();
     (void)state;
     uint64_t early = begin(l, "early");
-    bh_ledger_end(l, early, (struct bh_wall){5}, 7, 8);
+    end(l, early, 5, 8);
     uint64_t a = begin(l, "a");
     T_INT(beside(l, a, found), 0);
     uint64_t b = begin(l, "b");
@@ -40,10 +46,11 @@ static void who_overlaps_is_beside(void **state)
     T_INT(beside(l, b, found), 1);
     T_STR(found[0]->agent, "a");
     T_INT(beside(l, early, found), 2);
-    bh_ledger_end(l, b, (struct bh_wall){9}, 3, 4);
+    end(l, b, 9, 4);
     T_INT(beside(l, a, found), 1); /* it was there */
     T_INT(found[0]->ended.us, 9);
-    T_INT(found[0]->cpu_ms, 3);
+    T_INT(found[0]->share.cpu_ms, 3);
+    T_INT(found[0]->max_rss_bytes, 4);
     bh_ledger_free(l);
 }
 
@@ -59,7 +66,7 @@ static void who_is_asked_about_is_kept(void **state)
     uint64_t c = begin(l, "c");
     bh_ledger_close(l, c);
     T_TRUE(c > b && !bh_ledger_find(l, a) && !bh_ledger_find(l, b));
-    bh_ledger_end(l, a, (struct bh_wall){1}, 0, 0); /* unknown by now: nothing happens */
+    end(l, a, 1, 0); /* unknown by now: nothing happens */
     bh_ledger_close(l, a);
     bh_ledger_free(l);
     bh_ledger_free(NULL);
