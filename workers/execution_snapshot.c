@@ -200,8 +200,8 @@ static void on_made(void *arg, const struct bh_command_end *end)
     bh_x_leave_own(e, on_left);
 }
 
-/* What it may depend on is what its key was made of: no prompt, no needs, and inputs only for a preparation. The files
- * come with the first of the two. */
+/* What it may depend on is what its key was made of: no prompt, and inputs only for a preparation. The files come with
+ * the first of the two. */
 void bh_x_make(struct bh_execution *e)
 {
     const struct bh_lease *l = &e->lease;
@@ -218,6 +218,7 @@ void bh_x_make(struct bh_execution *e)
         .n_copies = first ? e->delivery.n_copies : 0,
         .inputs = setup ? NULL : e->delivery.inputs,
         .params = e->delivery.params,
+        .needs = setup ? NULL : e->delivery.needs,
         .give_to_agent = setup && !bh_x_is_root(e),
     };
     int rc = bh_x_command(e, &exec, setup ? l->setup_ns : l->prepare_ns, on_made, &err);
