@@ -126,8 +126,12 @@ static void tell_limits(const struct bh_attempt_row *attempt, struct bh_buf *out
 static void tell_ending(const struct story *s, const struct bh_attempt_row *attempt, bool last, struct bh_buf *out)
 {
     bool failed = bh_streq(attempt->status, "failed") || bh_streq(attempt->status, "lost");
-    bh_buf_addf(out, "  attempt %lld, try %lld (%s) %s", (long long)attempt->attempt, (long long)attempt->try_,
-                attempt->instance, attempt->status);
+    if (attempt->kind)
+        bh_buf_addf(out, "  %s, try %lld (%s) %s", attempt->kind, (long long)attempt->try_, attempt->instance,
+                    attempt->snapshot_reused ? "was found as an earlier run or agent had made it" : attempt->status);
+    else
+        bh_buf_addf(out, "  attempt %lld, try %lld (%s) %s", (long long)attempt->attempt, (long long)attempt->try_,
+                    attempt->instance, attempt->status);
     if (attempt->reason)
         bh_buf_addf(out, " by %s", attempt->reason);
     if (attempt->exit_code >= 0)
@@ -227,6 +231,21 @@ static const char *again_because(const char *status)
                                            : "failed";
 }
 
+/* Of several attempts: what they started from, and what became of the choice. */
+static void tell_choice(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
+{
+    struct bh_attempt_sum sum = bh_run_facts_sum(s->facts, row->name);
+    if (sum.differ)
+        bh_buf_adds(out, "  its attempts did not start from the same state: what they read was made anew in between\n");
+    else if (sum.snapshot)
+        bh_buf_addf(out, "  its attempts started from one frozen state, %s\n", sum.snapshot);
+    if (sum.n > 1 && sum.selected)
+        bh_buf_addf(out, "  attempt %lld was selected; %zu of %zu passed\n", (long long)sum.selected->attempt,
+                    sum.passed, sum.n);
+    else if (sum.n > 1)
+        bh_buf_addf(out, "  %zu of %zu attempts passed\n", sum.passed, sum.n);
+}
+
 static void tell_agent(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
 {
     size_t n = 0;
@@ -235,9 +254,12 @@ static void tell_agent(const struct story *s, const struct bh_agent_row *row, st
     const struct bh_plan_agent *agent = plan_agent(s, row->name);
     if (agent && agent->reason)
         bh_buf_addf(out, "  box %s: %s\n", row->box, agent->reason);
+    if (bh_run_facts_has_attempts(row) && n > 0)
+        tell_choice(s, row, out);
     for (size_t i = 0; i < n; i++) {
-        tell_ending(s, &attempts[i], i + 1 == n, out);
-        if (i + 1 < n)
+        bool newest = bh_run_facts_is_newest(s->facts, &attempts[i]);
+        tell_ending(s, &attempts[i], newest, out);
+        if (!newest)
             bh_buf_addf(out, "  run again because it %s\n", again_because(attempts[i].status));
     }
     if (bh_streq(row->status, "waiting") || bh_streq(row->status, "ready"))
@@ -291,7 +313,7 @@ static void tell_run(const struct story *s, struct bh_buf *out)
         const struct bh_agent_row *row = &s->facts->agents[i];
         size_t n = 0;
         (void)bh_run_facts_attempts(s->facts, row->name, &n);
-        if (!bh_streq(row->status, "done") || n > 1) {
+        if (!bh_streq(row->status, "done") || (n > 1 && !bh_run_facts_has_attempts(row))) {
             bh_buf_addc(out, '\n');
             tell_agent(s, row, out);
         }

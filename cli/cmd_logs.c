@@ -34,7 +34,7 @@ struct viewer {
     struct bh_log_merge *logs;
     const char **agents;
     size_t n_agents;
-    int64_t attempt; /* 0: all */
+    int64_t attempt; /* -1: all; 0: what attempts start from */
     struct bh_wall since;
     int64_t tail;           /* -1: all */
     struct tail_line *kept; /* a ring of `tail` lines */
@@ -54,7 +54,7 @@ static bool wants_log(void *arg, const struct bh_log_tags *tags)
     for (size_t i = 0; i < v->n_agents; i++)
         agent = agent || bh_streq(v->agents[i], tags->agent);
     return agent && (!stage || bh_streq(stage, tags->stage)) && (!box || bh_streq(box, tags->box)) &&
-           (v->attempt == 0 || v->attempt == tags->attempt);
+           (v->attempt < 0 || v->attempt == tags->attempt);
 }
 
 static bool matches(const struct viewer *v, const struct bh_log_line *line)
@@ -183,8 +183,9 @@ static int read_options(struct viewer *v, struct bh_err **err)
     const char *attempt = bh_args_get(v->args, "attempt"), *tail = bh_args_get(v->args, "tail"),
                *since = bh_args_get(v->args, "since"), *stream = bh_args_get(v->args, "stream");
     v->tail = -1;
-    if (attempt && (bh_parse_int(attempt, &v->attempt) != 0 || v->attempt < 1))
-        return bh_err_set(err, BH_E_USAGE, 0, "'--attempt %s' is no number above 0", attempt);
+    v->attempt = -1;
+    if (attempt && (bh_parse_int(attempt, &v->attempt) != 0 || v->attempt < 0))
+        return bh_err_set(err, BH_E_USAGE, 0, "'--attempt %s' is no number", attempt);
     if (tail && (bh_parse_int(tail, &v->tail) != 0 || v->tail < 0 || v->tail > 10000000))
         return bh_err_set(err, BH_E_USAGE, 0, "'--tail %s' is no number of lines", tail);
     if (since && bh_wall_parse(since, bh_wall_now(), &v->since) != 0) {
@@ -288,7 +289,7 @@ static int logs(const struct bh_args *args)
 
 static const struct bh_opt opts[] = {
     {"agent", 'a', BH_OPT_REPEATED, "AGENT", "only this agent"},
-    {"attempt", 0, BH_OPT_VALUE, "N", "only this attempt"},
+    {"attempt", 0, BH_OPT_VALUE, "N", "only this attempt; 0: its setup and preparation"},
     {"stage", 0, BH_OPT_VALUE, "S", "only this stage"},
     {"box", 0, BH_OPT_VALUE, "B", "only this box"},
     {"stream", 0, BH_OPT_VALUE, "stdout|stderr", "only this stream"},

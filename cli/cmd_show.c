@@ -38,34 +38,58 @@ static void print_head(const struct bh_cli_run *run)
         print_line("params", run->row.params);
 }
 
+/* "2/1": attempt and try; "setup", "prepare/2": what comes before. */
+static void format_number(const struct bh_attempt_row *attempt, char text[static BH_UNIT_TEXT])
+{
+    if (!attempt->kind)
+        snprintf(text, BH_UNIT_TEXT, "%lld/%lld", (long long)attempt->attempt, (long long)attempt->try_);
+    else if (attempt->try_ > 1)
+        snprintf(text, BH_UNIT_TEXT, "%s/%lld", attempt->kind, (long long)attempt->try_);
+    else
+        snprintf(text, BH_UNIT_TEXT, "%s", attempt->kind);
+}
+
 static void add_attempt(struct bh_table *table, const struct bh_agent_row *agent, const struct bh_attempt_row *attempt,
-                        bool first)
+                        bool first, bool scores)
 {
     char took[BH_UNIT_TEXT] = "", number[BH_UNIT_TEXT], code[BH_UNIT_TEXT] = "";
-    snprintf(number, sizeof(number), "%lld/%lld", (long long)attempt->attempt, (long long)attempt->try_);
+    format_number(attempt, number);
+    const char *status = attempt->snapshot_reused                                ? "found"
+                         : bh_run_facts_has_attempts(agent) && attempt->selected ? "selected"
+                                                                                 : attempt->status;
     if (attempt->started.us && attempt->ended.us)
         bh_format_duration((attempt->ended.us - attempt->started.us) * 1000, took);
     if (attempt->exit_code >= 0)
         snprintf(code, sizeof(code), "%lld", (long long)attempt->exit_code);
     else if (attempt->signal > 0)
         snprintf(code, sizeof(code), "signal %lld", (long long)attempt->signal);
-    const char *cells[] = {first ? agent->name : "", first ? agent->stage : "", attempt->box, number,
-                           attempt->status,          attempt->reason,           code,         took};
+    const char *cells[] = {first ? agent->name : "",
+                           first ? agent->stage : "",
+                           attempt->box,
+                           number,
+                           status,
+                           attempt->reason,
+                           code,
+                           took,
+                           scores ? attempt->score : NULL};
     bh_table_row(table, cells);
 }
 
 static void print_agents(const struct bh_run_facts *facts)
 {
-    static const char *const heads[] = {"AGENT", "STAGE", "BOX", "TRY", "STATUS", "REASON", "EXIT", "TOOK"};
-    struct bh_table *table = bh_table_new(heads, BH_ARRAY_LEN(heads));
+    static const char *const heads[] = {"AGENT", "STAGE", "BOX", "TRY", "STATUS", "REASON", "EXIT", "TOOK", "SCORE"};
+    bool scores = false;
+    for (size_t i = 0; i < facts->n_attempts; i++)
+        scores = scores || facts->attempts[i].score;
+    struct bh_table *table = bh_table_new(heads, BH_ARRAY_LEN(heads) - !scores);
     for (size_t i = 0; i < facts->n_agents; i++) {
         const struct bh_agent_row *agent = &facts->agents[i];
         size_t n = 0;
         const struct bh_attempt_row *attempts = bh_run_facts_attempts(facts, agent->name, &n);
         for (size_t k = 0; k < n; k++)
-            add_attempt(table, agent, &attempts[k], k == 0);
+            add_attempt(table, agent, &attempts[k], k == 0, scores);
         if (n == 0) {
-            const char *cells[] = {agent->name, agent->stage, agent->box, "", agent->status, agent->reason, "", ""};
+            const char *cells[] = {agent->name, agent->stage, agent->box, "", agent->status, agent->reason, "", "", ""};
             bh_table_row(table, cells);
         }
     }
@@ -89,7 +113,7 @@ static void print_notes(const struct bh_cli_run *run, const struct bh_run_facts 
     bool first = true;
     for (size_t i = 0; i < facts->n_attempts; i++) {
         const struct bh_attempt_row *row = &facts->attempts[i];
-        if (i + 1 < facts->n_attempts && bh_streq(row->agent, row[1].agent))
+        if (!bh_run_facts_is_newest(facts, row))
             continue;
         if (row->limits && strstr(row->limits, "+best-effort") && bh_map_put(said, row->limits, said))
             print_about(&first, "held by", row->agent, row->limits);
@@ -105,6 +129,29 @@ static void print_notes(const struct bh_cli_run *run, const struct bh_run_facts 
     bh_map_free(said);
 }
 
+/* Of each agent with attempts: who was chosen, and whether they started from the same state. */
+static void print_choices(const struct bh_run_facts *facts)
+{
+    bool first = true;
+    for (size_t i = 0; i < facts->n_agents; i++) {
+        const struct bh_agent_row *row = &facts->agents[i];
+        struct bh_attempt_sum sum = bh_run_facts_sum(facts, row->name);
+        if (!bh_run_facts_has_attempts(row) || sum.n == 0)
+            continue;
+        BH_CLEANUP_FREE char *which =
+            sum.selected ? bh_asprintf("attempt %lld", (long long)sum.selected->attempt) : bh_strdup("nobody");
+        BH_CLEANUP_FREE char *choice =
+            bh_asprintf("%s; %zu of %zu attempt%s passed", which, sum.passed, sum.n, sum.n == 1 ? "" : "s");
+        if (sum.n > 1)
+            print_about(&first, "selected", row->name, choice);
+        BH_CLEANUP_FREE char *state = sum.differ  ? bh_strdup("its attempts did not start from the same state")
+                                      : sum.n > 1 ? bh_asprintf("all %zu attempts started from %s", sum.n, sum.snapshot)
+                                                  : bh_asprintf("it started from %s", sum.snapshot);
+        if (sum.snapshot || sum.differ)
+            print_about(&first, "snapshot", row->name, state);
+    }
+}
+
 /* Why: of the run, and of each agent whose last attempt did not succeed. */
 static void print_failures(const struct bh_cli_run *run, const struct bh_run_facts *facts)
 {
@@ -115,10 +162,14 @@ static void print_failures(const struct bh_cli_run *run, const struct bh_run_fac
     for (size_t i = 0; i < facts->n_agents; i++) {
         size_t n = 0;
         const struct bh_attempt_row *attempts = bh_run_facts_attempts(facts, facts->agents[i].name, &n);
-        if (n == 0 || !attempts[n - 1].detail || !bh_streq(attempts[n - 1].status, "failed") ||
-            bh_streq(culprit, facts->agents[i].name))
+        const struct bh_attempt_row *last = n > 0 ? &attempts[n - 1] : NULL;
+        if (last && bh_run_facts_has_attempts(&facts->agents[i])) {
+            struct bh_attempt_sum sum = bh_run_facts_sum(facts, facts->agents[i].name);
+            last = !bh_streq(facts->agents[i].status, "failed") ? NULL : sum.once ? sum.once : sum.failed;
+        }
+        if (!last || !last->detail || !bh_streq(last->status, "failed") || bh_streq(culprit, facts->agents[i].name))
             continue;
-        BH_CLEANUP_FREE char *what = bh_asprintf("%s: %s", facts->agents[i].name, attempts[n - 1].detail);
+        BH_CLEANUP_FREE char *what = bh_asprintf("%s: %s", facts->agents[i].name, last->detail);
         if (!any)
             putchar('\n');
         any = true;
@@ -157,6 +208,7 @@ static int show(const struct bh_args *args)
         print_head(&run);
         putchar('\n');
         print_agents(&facts);
+        print_choices(&facts);
         print_notes(&run, &facts);
         print_failures(&run, &facts);
     }

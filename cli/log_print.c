@@ -106,11 +106,11 @@ static void add_json(struct bh_log_printer *p, const struct bh_log_line *line)
 
 enum { DATE = sizeof("2026-01-31") - 1, CLOCK = sizeof("12:00:00.000") - 1 };
 
-/* "model", of a later try "model/2", of a later attempt "model/2.1" */
+/* "model", of a later try "model/2", of a later attempt "model/2.1", of what attempts start from "model/0.1" */
 static void add_name(struct bh_buf *out, const struct bh_log_tags *tags)
 {
     bh_buf_adds(out, tags->agent);
-    if (tags->attempt > 1)
+    if (tags->attempt != 1)
         bh_buf_addf(out, "/%lld.%lld", (long long)tags->attempt, (long long)tags->try_);
     else if (tags->try_ > 1)
         bh_buf_addf(out, "/%lld", (long long)tags->try_);

@@ -24,6 +24,7 @@ struct agent_view {
     enum bh_node_state node;
     enum bh_attempt_state attempt;
     bool active, said; /* said: its start has a line of its own */
+    bool prepared;     /* the same of what comes before its attempts */
     struct bh_mono since;
     char *failed; /* quiet: the line that was not said, of one that failed */
 };
@@ -260,14 +261,15 @@ static void on_node(void *arg, size_t agent, enum bh_node_state state, const str
 }
 
 /* Elsewhere than on a terminal: a line when a setup begins, and one when the agent itself does. */
-static void say_start(struct bh_progress *p, size_t agent, enum bh_attempt_state state)
+static void say_start(struct bh_progress *p, size_t agent, enum bh_attempt_state state, bool several)
 {
     struct agent_view *view = &p->agents[agent];
     const char *stage = stage_of(p, agent);
     bool setup = state == BH_ATTEMPT_SETUP;
     bool at_work = state >= BH_ATTEMPT_RUNNING && state <= BH_ATTEMPT_SUCCEEDED; /* some pass too fast to be seen */
-    if (view->said || !(setup || at_work))
+    if (view->said || !(setup || at_work) || (several && setup && view->prepared))
         return;
+    view->prepared = setup;
     view->said = at_work;
     fprintf(stderr, "%-9s %s%s%s%s\n", setup ? "setup" : "running", p->plan->agents[agent].name, *stage ? " [" : "",
             stage, *stage ? "]" : "");
@@ -277,13 +279,16 @@ static void on_attempt(void *arg, size_t agent, enum bh_attempt_state state)
 {
     struct bh_progress *p = arg;
     struct agent_view *view = &p->agents[agent];
-    bool was = view->active;
-    view->active = state > BH_ATTEMPT_QUEUED && state < BH_ATTEMPT_SUCCEEDED;
+    bool was = view->active, several = p->plan->agents[agent].topology == BH_TOPOLOGY_PER_ATTEMPT;
+    bool live = state > BH_ATTEMPT_QUEUED && state < BH_ATTEMPT_SUCCEEDED;
+    if (several && !live)
+        return; /* others of it may be at work; its own end is said by its node */
+    view->active = live;
     view->attempt = state;
     if (view->active && !was)
         view->since = bh_mono_now();
     if (!p->live && !p->quiet)
-        say_start(p, agent, state);
+        say_start(p, agent, state, several);
     if (!view->active)
         view->said = false; /* the next try says so again */
 }

@@ -119,6 +119,49 @@ const struct bh_attempt_row *bh_run_facts_attempts(const struct bh_run_facts *fa
     return &facts->attempts[at - 1];
 }
 
+/* Rows stand in order of attempt, then try; a setup and a preparation are both attempt 0. */
+bool bh_run_facts_is_newest(const struct bh_run_facts *facts, const struct bh_attempt_row *row)
+{
+    for (const struct bh_attempt_row *r = row + 1; r < facts->attempts + facts->n_attempts; r++) {
+        if (!bh_streq(r->agent, row->agent) || r->attempt != row->attempt)
+            return true;
+        if (bh_streq(r->kind, row->kind))
+            return false;
+    }
+    return true;
+}
+
+bool bh_run_facts_has_attempts(const struct bh_agent_row *row)
+{
+    return bh_streq(row->topology, "per-attempt");
+}
+
+struct bh_attempt_sum bh_run_facts_sum(const struct bh_run_facts *facts, const char *agent)
+{
+    size_t n = 0;
+    struct bh_attempt_sum sum = {0};
+    const struct bh_attempt_row *rows = bh_run_facts_attempts(facts, agent, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct bh_attempt_row *r = &rows[i];
+        bool failed = bh_streq(r->status, "failed") || bh_streq(r->status, "lost");
+        if (!bh_run_facts_is_newest(facts, r))
+            continue;
+        if (r->kind) {
+            sum.once = failed ? r : sum.once;
+            continue;
+        }
+        if (sum.n > 0 && !bh_streq(sum.snapshot, r->snapshot) && r->snapshot)
+            sum.differ = sum.snapshot != NULL;
+        sum.snapshot = r->snapshot ? r->snapshot : sum.snapshot;
+        sum.n++;
+        sum.passed += bh_streq(r->status, "succeeded");
+        sum.selected = r->selected && !sum.selected ? r : sum.selected;
+        sum.failed = failed && !sum.failed ? r : sum.failed;
+    }
+    sum.snapshot = sum.differ ? NULL : sum.snapshot;
+    return sum;
+}
+
 bool bh_run_facts_abandoned(const struct bh_cli_run *run)
 {
     return !is_over(run) && !bh_home_run_is_owned(&run->home, run->id);
@@ -182,8 +225,22 @@ static struct bh_val *attempt_to_val(const struct bh_cli_run *run, const struct 
     bh_val_set_str(v, "kept_box", kept);
     bh_val_set_str(v, "limits", row->limits);
     bh_val_set_int(v, "output_dropped", row->output_dropped);
+    bh_val_set_str(v, "snapshot", row->snapshot);
+    bh_val_set(v, "score", parsed(row->score));
     bh_val_set(v, "evidence", parsed(row->evidence));
     bh_val_set(v, "usage", usage_to_val(row->usage));
+    return v;
+}
+
+/* What its attempts started from; null where there is no such thing. */
+static struct bh_val *snapshot_to_val(const struct bh_run_facts *facts, const struct bh_agent_row *row)
+{
+    struct bh_attempt_sum sum = bh_run_facts_sum(facts, row->name);
+    if (!bh_run_facts_has_attempts(row) || (!sum.snapshot && !sum.differ))
+        return bh_val_null();
+    struct bh_val *v = bh_val_map();
+    bh_val_set_str(v, "digest", sum.snapshot);
+    bh_val_set_bool(v, "equal", !sum.differ);
     return v;
 }
 
@@ -200,11 +257,17 @@ static struct bh_val *agent_to_val(const struct bh_cli_run *run, const struct bh
     bh_val_set_str(v, "label", row->label);
     bh_val_set(v, "item", bh_val_null());
     bh_val_set(v, "round", bh_val_null());
+    bh_val_set(v, "snapshot", snapshot_to_val(facts, row));
+    struct bh_val *once = bh_val_set(v, "preparations", bh_val_list());
     struct bh_val *list = bh_val_set(v, "attempts", bh_val_list());
     size_t n = 0;
     const struct bh_attempt_row *attempts = bh_run_facts_attempts(facts, row->name, &n);
     for (size_t i = 0; i < n; i++) {
-        const struct bh_val *added = bh_val_add(list, attempt_to_val(run, &attempts[i]));
+        struct bh_val *added = bh_val_add(attempts[i].kind ? once : list, attempt_to_val(run, &attempts[i]));
+        if (attempts[i].kind) {
+            bh_val_set_str(added, "kind", attempts[i].kind);
+            bh_val_set_bool(added, "reused", attempts[i].snapshot_reused);
+        }
         add_usage(total, bh_val_get(added, "usage"));
     }
     return v;

@@ -16,6 +16,17 @@ int bh_run_facts_read(const struct bh_cli_run *run, struct bh_run_facts *ret, st
 void bh_run_facts_fini(struct bh_run_facts *facts);
 /* Attempts of one agent are consecutive; *ret_n 0 where there is none. */
 const struct bh_attempt_row *bh_run_facts_attempts(const struct bh_run_facts *facts, const char *agent, size_t *ret_n);
+/* Whether no later try of the same attempt (or setup, or preparation) is there. */
+bool bh_run_facts_is_newest(const struct bh_run_facts *facts, const struct bh_attempt_row *row);
+/* Attempts of an agent, each by its newest try. */
+struct bh_attempt_sum {
+    size_t n, passed;                                      /* that have started; that succeeded */
+    const struct bh_attempt_row *selected, *failed, *once; /* chosen; the first that failed; what failed before them */
+    const char *snapshot; /* what all of them started from, NULL: nothing, or (`differ`) not the same */
+    bool differ;
+};
+struct bh_attempt_sum bh_run_facts_sum(const struct bh_run_facts *facts, const char *agent);
+bool bh_run_facts_has_attempts(const struct bh_agent_row *row); /* its topology is per-attempt */
 /* plan: NULL where the document cannot be planned any more. The caller owns it. */
 struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run, const struct bh_run_facts *facts,
                                    const struct bh_plan *plan);

@@ -53,6 +53,33 @@ struct session {
 
 /* --- what the front end is told --- */
 
+/*
+ * Of a node of several executions: the one that was chosen, or that is to blame, with the time that all of them took;
+ * and why it failed.
+ */
+static char *sum_up(const struct session *s, size_t node, struct bh_attempt *ret)
+{
+    const struct bh_engine *engine = bh_live_run_engine(s->run);
+    const struct bh_attempt *blamed = NULL, *chosen = NULL;
+    struct bh_wall first = {0}, last = {0};
+    bool failed = bh_engine_node(engine, node)->state == BH_NODE_FAILED;
+    char *detail = failed ? bh_live_run_attempts_detail(s->run, node, &blamed) : NULL;
+    for (size_t i = 0; i < bh_engine_n_attempts(engine); i++) {
+        const struct bh_attempt *a = bh_engine_attempt(engine, i);
+        if (a->node != node)
+            continue;
+        first = first.us == 0 ? a->created : first;
+        last = a->ended.us > last.us ? a->ended : last;
+        chosen = a->selected || !chosen ? a : chosen;
+    }
+    chosen = blamed ? blamed : chosen;
+    if (chosen)
+        *ret = *chosen;
+    ret->created = first;
+    ret->ended = last;
+    return detail;
+}
+
 static void on_node(void *arg, size_t node)
 {
     struct session *s = arg;
@@ -63,6 +90,12 @@ static void on_node(void *arg, size_t node)
             last = bh_engine_attempt(engine, i - 1);
     }
     const struct bh_run_watch *watch = &s->options->watch;
+    if (watch->node && last && bh_live_run_plan(s->run)->agents[node].topology == BH_TOPOLOGY_PER_ATTEMPT) {
+        struct bh_attempt whole = *last;
+        BH_CLEANUP_FREE char *detail = sum_up(s, node, &whole);
+        watch->node(watch->arg, node, bh_engine_node(engine, node)->state, &whole, detail);
+        return;
+    }
     if (watch->node)
         watch->node(watch->arg, node, bh_engine_node(engine, node)->state, last,
                     last ? bh_live_run_detail(s->run, last->instance) : NULL);

@@ -72,5 +72,8 @@ struct bh_live_run_watch {
     void (*attempt)(void *arg, size_t attempt);
 };
 void bh_live_run_watch(struct bh_live_run *run, struct bh_live_run_watch watch);
+/* Of a node of several executions that has failed: why, in a sentence, and the execution that it ends with, or NULL.
+ * The caller owns the text. */
+char *bh_live_run_attempts_detail(const struct bh_live_run *run, size_t node, const struct bh_attempt **ret_blamed);
 /* What is known of an ended execution for people: borrowed or NULL. */
 const char *bh_live_run_detail(const struct bh_live_run *run, struct bh_instance_id instance);

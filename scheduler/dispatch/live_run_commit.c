@@ -77,6 +77,11 @@ static struct rows rows_make(const struct bh_live_run *run)
     return rows;
 }
 
+char *bh_live_run_attempts_detail(const struct bh_live_run *run, size_t node, const struct bh_attempt **ret_blamed)
+{
+    return bh_attempts_detail(run->plan, run->engine, run->facts, node, ret_blamed);
+}
+
 /* The whole of what several executions came to, with the exit status of the one that is blamed. */
 static struct bh_val *facts_of_attempts(const struct bh_live_run *run, size_t node)
 {
