@@ -49,6 +49,29 @@ shown=$out
 has 'the failure names alice' "$(printf '%s' "$shown" | field '["failure"]["detail"]')" alice
 has 'the failure names bob' "$(printf '%s' "$shown" | field '["failure"]["detail"]')" bob
 same 'the consumer was never started' "$(printf '%s' "$shown" | field '["agents"][2]["attempts"]')" '[]'
+# --- pinned-versions: silently wrong in one box, right in two, and advise finds it
+if why=$(examples/pinned-versions/fetch 2>&1); then
+  pinned=examples/pinned-versions
+  expect 0 'pinned-versions runs in one box' bulkhead run $pinned/one-box.yaml -q
+  expect 0 'and the total can be fetched' bulkhead get @latest total.txt --to - -q
+  same 'it is wrong, and nobody said so' "$out" 9376.00
+  expect 0 'advise on the run' bulkhead advise @latest
+  has 'names the package that both want' "$out" "need different versions of npm package 'd3-format'"
+  has 'and what the one found who asked for the other' "$out" "'ledger' asked for npm package 'd3-format' 1.4.5, and when it had ended there was 2.0.0"
+  expect 0 'advise on the document' bulkhead advise $pinned/one-box.yaml
+  has 'cites the line of the first' "$out" "one-box.yaml:13:16: 'press' installs npm package 'd3-format' 2.0.0"
+  check 'its change applies' patch -s -o mended.yaml $pinned/one-box.yaml < "$work/stdout"
+  same 'and is the other document' "$(tail -n +3 mended.yaml)" "$(tail -n +3 $pinned/two-boxes.yaml)"
+  expect 0 'which runs in two boxes' bulkhead run $pinned/two-boxes.yaml -q
+  expect 0 'and the total can be fetched' bulkhead get @latest total.txt --to - -q
+  same 'it is right' "$out" 3230.40
+  expect 0 'advise on that run' bulkhead advise @latest
+  same 'says nothing' "$out$errs" ''
+  expect 0 'nor on that document' bulkhead advise $pinned/two-boxes.yaml
+  same 'says it anything' "$out$errs" ''
+else
+  skip_some npm "pinned-versions needs two packages: $why"
+fi
 check 'nothing is left running' wait_for_none
 
 done_testing
