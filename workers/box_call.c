@@ -12,6 +12,7 @@ struct bh_box_call {
     bh_exec_done_fn exec_fn;
     bh_box_done_fn done_fn;
     bh_box_opened_fn opened_fn; /* all three NULL: forgotten */
+    void (*warm_fn)(void *arg);
     void *arg;
 };
 
@@ -32,6 +33,13 @@ static void on_exec(void *arg, const struct bh_exec_result *result)
     struct bh_box_call call = end_call(arg);
     if (call.exec_fn)
         call.exec_fn(call.arg, result);
+}
+
+static void on_warm(void *arg)
+{
+    const struct bh_box_call *call = arg;
+    if (call->exec_fn)
+        call->warm_fn(call->arg);
 }
 
 static void on_done(void *arg, int code, const struct bh_err *err)
@@ -55,7 +63,10 @@ struct bh_box_call *bh_box_call_exec(struct bh_box *box, const struct bh_exec_sp
     struct bh_box_call *call = bh_alloc(sizeof(*call));
     call->exec_fn = fn;
     call->arg = arg;
-    call->exec = ops_of(box)->exec(box, spec, on_exec, call);
+    call->warm_fn = spec->on_warm;
+    struct bh_exec_spec told = *spec;
+    told.on_warm = spec->on_warm ? on_warm : NULL;
+    call->exec = ops_of(box)->exec(box, &told, on_exec, call);
     return call;
 }
 
@@ -76,6 +87,11 @@ struct bh_box_call *bh_box_call_open(struct bh_box *box, const char *root, const
     call->arg = arg;
     ops_of(box)->open_output(box, root, path, on_opened, call);
     return call;
+}
+
+struct bh_exec *bh_box_call_server(const struct bh_box_call *call)
+{
+    return call->exec;
 }
 
 void bh_box_call_kill(struct bh_box_call *call, int sig)
@@ -163,6 +179,13 @@ struct bh_box *bh_box_handle_box(const struct bh_box_handle *h)
 bool bh_box_handle_lost(const struct bh_box_handle *h)
 {
     return h->lost;
+}
+
+void bh_box_handle_give(struct bh_box_handle *h, const struct bh_box_events *events, void *arg)
+{
+    BH_ASSERT(h->owned);
+    h->events = *events;
+    h->arg = arg;
 }
 
 static void let_go(struct bh_box_handle *h, bh_box_done_fn gone, void *arg)

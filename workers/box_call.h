@@ -16,6 +16,9 @@ struct bh_box_call *bh_box_call_exec(struct bh_box *box, const struct bh_exec_sp
 struct bh_box_call *bh_box_call_barrier(struct bh_box *box, bh_box_done_fn fn, void *arg);
 struct bh_box_call *bh_box_call_open(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn,
                                      void *arg);
+/* Of an exec call that was told of as warm (bh_exec_spec.on_warm, which is called with `arg`): what boxes for its forks
+ * are beneath. */
+struct bh_exec *bh_box_call_server(const struct bh_box_call *call);
 /* Of an exec call: a signal to every process of it. */
 void bh_box_call_kill(struct bh_box_call *call, int sig);
 /* The callback is not called any more; a descriptor that still comes is closed. NULL is fine. */
@@ -34,6 +37,8 @@ struct bh_box_handle *bh_box_handle_new(struct bh_boxes *boxes, const struct bh_
                                         const struct bh_box_events *events, void *arg);
 struct bh_box *bh_box_handle_box(const struct bh_box_handle *h); /* NULL before it is created */
 bool bh_box_handle_lost(const struct bh_box_handle *h);
+/* It has another owner from now on. */
+void bh_box_handle_give(struct bh_box_handle *h, const struct bh_box_events *events, void *arg);
 /*
  * The owner lets go: the box is destroyed (when it has been created, if it is being created). `gone` (NULL: none) is
  * called when nothing of it is left but what `keep` keeps. Returns false where there is no box and `gone` will not

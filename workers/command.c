@@ -31,6 +31,7 @@ struct bh_command {
     bool timed_out, stopped;
     void (*late)(void *arg);
     void *late_arg;
+    void (*on_warm)(void *arg);
     bh_command_done_fn fn; /* NULL: its owner has freed it */
     void *arg;
 };
@@ -84,6 +85,26 @@ static void on_deadline(void *arg)
     }
 }
 
+static void on_warm(void *arg)
+{
+    struct bh_command *c = check(arg);
+    if (!c->fn || c->state != RUNS)
+        return; /* it is to end already */
+    bh_deadline_clear(c->deadline);
+    c->on_warm(c->arg);
+}
+
+void bh_command_give(struct bh_command *c, bh_command_done_fn fn, void *arg)
+{
+    c->fn = fn;
+    c->arg = arg;
+}
+
+struct bh_exec *bh_command_server(const struct bh_command *c)
+{
+    return c->call ? bh_box_call_server(c->call) : NULL;
+}
+
 static void on_exec_done(void *arg, const struct bh_exec_result *result)
 {
     struct bh_command *c = check(arg);
@@ -121,6 +142,8 @@ int bh_command_start(const struct bh_command_spec *spec, bh_command_done_fn fn, 
     c->deadline = bh_deadline_new(spec->loop, on_deadline, c);
     struct bh_exec_spec exec = spec->exec;
     exec.stdin_fd = c->stdin_fd;
+    c->on_warm = spec->exec.on_warm;
+    exec.on_warm = c->on_warm ? on_warm : NULL;
     exec.stdout_fd = bh_pipes_stdout(pipes);
     exec.stderr_fd = bh_pipes_stderr(pipes);
     c->call = bh_box_call_exec(spec->box, &exec, on_exec_done, c);

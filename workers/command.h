@@ -30,6 +30,10 @@ typedef void (*bh_command_done_fn)(void *arg, const struct bh_command_end *end);
 
 int bh_command_start(const struct bh_command_spec *spec, bh_command_done_fn fn, void *arg, struct bh_command **ret,
                      struct bh_err **err) BH_MUST_CHECK;
+/* It is a fork server now (spec.exec.on_warm has been called with the same argument as the callback): its time is not
+ * bounded any more, and it has another owner. */
+void bh_command_give(struct bh_command *c, bh_command_done_fn fn, void *arg);
+struct bh_exec *bh_command_server(const struct bh_command *c); /* NULL: it has ended */
 /* Somebody asks that it end. Its callback comes as always. */
 void bh_command_stop(struct bh_command *c);
 /* Kills at once what still runs; its output and its callback are lost. NULL is fine. */

@@ -346,6 +346,7 @@ static void on_run_done(void *arg, const struct bh_command_end *end)
     struct bh_execution *e = bh_x_check(arg);
     struct bh_verdict verdict;
     bool good = bh_x_command_verdict(e, BH_PHASE_RUN, e->lease.run_argv, e->lease.run_ns, end, &verdict);
+    bh_x_leave_server(e, &end->result);
     if (!good || (e->lease.n_outputs == 0 && !bh_x_is_judged(e))) {
         bh_x_end(e, &verdict);
         return;
@@ -380,6 +381,7 @@ static void start_run(struct bh_execution *e, const char *const *empty)
         .params = e->delivery.params,
         .needs = e->delivery.needs,
         .empty_first = empty,
+        .fork = e->server != NULL,
     };
     if (rc == 0)
         rc = bh_x_command(e, &exec, e->lease.run_ns, on_run_done, &err);
@@ -508,6 +510,8 @@ static void on_created(void *arg, int code, const struct bh_err *err)
     struct bh_execution *e = bh_x_check(arg);
     if (e->state == BH_X_ENDED)
         return;
+    if (code != 0 && bh_x_lost_server(e, code))
+        return;
     if (code != 0)
         bh_x_end_for_host(e, "making the box", code, err);
     else
@@ -535,6 +539,7 @@ static bool is_disposable(const struct bh_execution *e)
 void bh_x_enter_own_box(struct bh_execution *e)
 {
     static const struct bh_box_events events = {on_created, on_lost};
+    bh_x_find_server(e);
     const struct bh_box_spec spec = {
         .run_dir = e->run->dir,
         .key = e->lease.box.key,
@@ -551,6 +556,8 @@ void bh_x_enter_own_box(struct bh_execution *e)
         .n_snapshots = e->lease.box.n_snapshots,
         .writable_usr = e->lease.box.writable_usr,
         .shared = false,
+        .warm = bh_x_may_be_warm(e),
+        .beneath = e->server ? bh_warm_server_exec(e->server) : NULL,
     };
     e->own = bh_box_handle_new(e->host->boxes, &spec, &events, e);
 }
@@ -666,6 +673,7 @@ void bh_execution_free(struct bh_execution *e)
     bh_snapshot_job_forget(e->job);
     bh_x_drop_check(e);
     leave_box(e);
+    bh_x_leave_server(e, NULL);
     bh_x_drop_start(e);
     bh_capture_unref(e->capture);
     event_free(e->later);

@@ -11,6 +11,7 @@
 #include "workers/run_files.h"
 #include "workers/shared_boxes.h"
 #include "workers/snapshots.h"
+#include "workers/warm_servers.h"
 
 struct bh_execution;
 
@@ -20,6 +21,7 @@ struct bh_execution_host { /* borrowed by every execution */
     struct bh_shared_boxes *shared;
     struct bh_helper *helper;
     struct bh_snapshots *snapshots;
+    struct bh_warm_servers *warm;
     int null_fd;
     void *arg;
     /* "booting", "setup", "running", "collecting", "checking" */

@@ -4,6 +4,7 @@
  *
  *   execution.c           box, delivery, setup, run, outputs, the end
  *   execution_snapshot.c  what it starts from; making a snapshot instead of a run
+ *   execution_warm.c      preparations that become fork servers, attempts that are forks
  *   execution_check.c     what comes between the outputs and the end: check, score
  */
 #pragma once
@@ -16,6 +17,7 @@
 #include "workers/leftovers.h"
 #include "workers/score.h"
 #include "workers/verdict.h"
+#include "workers/warm_servers.h"
 
 enum bh_execution_state {
     BH_X_FINDING, /* what it starts from, or what has been made already */
@@ -65,6 +67,9 @@ struct bh_execution {
     struct bh_witness *witness; /* in a shared box, once it is there */
     struct bh_judge *judge;
     struct bh_snapshot_job *job;
+    bool is_warm, server_ended;    /* of a preparation: its command has become a fork server, which has ended */
+    struct bh_warm_server *server; /* of an attempt: whose fork it is; NULL: it starts from the disk */
+    bool bad_server;               /* which did not fork as it must */
     struct bh_snapshot_wait *wait; /* for the digest of what it started from */
     bool waited;
     int *uses; /* descriptors: snapshots that may not go yet */
@@ -99,7 +104,18 @@ bool bh_x_command_verdict(struct bh_execution *e, enum bh_phase phase, char *con
 void bh_x_leave_own(struct bh_execution *e, bh_box_done_fn fn);
 void bh_x_enter_own_box(struct bh_execution *e);
 
+/* execution_warm.c */
+bool bh_x_may_be_warm(const struct bh_execution *e); /* a preparation that may end as a fork server */
+/* What its command gets for that. */
+int bh_x_warm_command(struct bh_execution *e, struct bh_exec_spec *exec, struct bh_err **err);
+void bh_x_keep_server(struct bh_execution *e); /* the prepared state is in the store; box and command are let go of */
+void bh_x_find_server(struct bh_execution *e); /* of an attempt */
+/* Its box could not be made beneath its server: from the disk then. */
+bool bh_x_lost_server(struct bh_execution *e, int code);
+void bh_x_leave_server(struct bh_execution *e, const struct bh_exec_result *result);
+
 /* execution_snapshot.c */
+void bh_x_freeze(struct bh_execution *e);     /* its box has ended, or writes no more */
 void bh_x_find_start(struct bh_execution *e); /* goes on to the box, or to the end */
 void bh_x_make(struct bh_execution *e);       /* in the box: SETUP, PREPARE */
 /* Whether the digest of what it started from is known, or will not be: else conclude comes again. */

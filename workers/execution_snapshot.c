@@ -144,16 +144,29 @@ void bh_x_find_start(struct bh_execution *e)
         find_stack(e);
         return;
     }
+    if (bh_x_may_be_warm(e)) { /* what an earlier run has left on the disk holds no process */
+        find_stack(e);
+        return;
+    }
     const struct bh_snapshot_spec spec = spec_of(e, e->lease.snapshot_key, box->snapshots, box->n_snapshots);
     e->job = bh_snapshots_find(e->host->snapshots, e->host->helper, &spec, on_found, e);
 }
 
 /* --- making one --- */
 
+/* A fork server may have ended, or been asked to, while it was frozen. */
+static void end_made(struct bh_execution *e)
+{
+    struct bh_verdict verdict;
+    if (e->is_warm)
+        bh_x_keep_server(e);
+    bh_verdict_succeeded(&verdict);
+    bh_x_end(e, &verdict);
+}
+
 static void on_frozen(void *arg, int code, const struct bh_snapshot *snapshot, const struct bh_err *err)
 {
     struct bh_execution *e = bh_x_check(arg);
-    struct bh_verdict verdict;
     e->job = NULL;
     e->left = false; /* the job has seen to it */
     if (code != 0) {
@@ -161,25 +174,29 @@ static void on_frozen(void *arg, int code, const struct bh_snapshot *snapshot, c
         return;
     }
     take_stack(e, snapshot);
-    bh_verdict_succeeded(&verdict);
-    bh_x_end(e, &verdict);
+    end_made(e);
 }
 
-static void on_left(void *arg, int code, const struct bh_err *err)
+void bh_x_freeze(struct bh_execution *e)
 {
-    struct bh_execution *e = bh_x_check(arg);
     const struct bh_lease_box *box = &e->lease.box;
-    if (code != 0) {
-        bh_x_end_for_host(e, "ending the box to freeze it", code, err);
-        return;
-    }
     bh_x_enter(e, BH_X_FREEZING, NULL);
     const struct bh_snapshot_order order = {
         .spec = spec_of(e, e->lease.snapshot_key, box->snapshots, box->n_snapshots),
         .run_dir = e->run->dir,
         .box = box->key,
+        .warm = e->is_warm,
     };
     e->job = bh_snapshots_put(e->host->snapshots, e->host->helper, &order, on_frozen, e);
+}
+
+static void on_left(void *arg, int code, const struct bh_err *err)
+{
+    struct bh_execution *e = bh_x_check(arg);
+    if (code != 0)
+        bh_x_end_for_host(e, "ending the box to freeze it", code, err);
+    else
+        bh_x_freeze(e);
 }
 
 /* Every process that it left has been killed with it, so the box is quiet; it ends, and nothing writes to it any more.
@@ -190,6 +207,11 @@ static void on_made(void *arg, const struct bh_command_end *end)
     const struct bh_lease *l = &e->lease;
     struct bh_verdict verdict;
     bool setup = is_setup(e);
+    if (e->is_warm && !end->stopped) { /* nobody has forked it yet: they start from the disk then */
+        e->server_ended = true;
+        bh_command_free(BH_TAKE(e->command));
+        return;
+    }
     if (!bh_x_command_verdict(e, setup ? BH_PHASE_SETUP : BH_PHASE_PREPARE, setup ? l->setup : l->prepare,
                               setup ? l->setup_ns : l->prepare_ns, end, &verdict)) {
         bh_x_end(e, &verdict);
@@ -208,7 +230,7 @@ void bh_x_make(struct bh_execution *e)
     BH_CLEANUP_ERR struct bh_err *err = NULL;
     bool setup = is_setup(e), root = setup || bh_x_is_root(e), first = l->box.n_snapshots == 0;
     bh_x_enter(e, BH_X_SETUP, "setup");
-    const struct bh_exec_spec exec = {
+    struct bh_exec_spec exec = {
         .argv = bh_exec_texts(e->arena, setup ? l->setup : l->prepare, setup ? l->n_setup : l->n_prepare),
         .env = bh_exec_env(e->arena, l, root),
         .cwd = l->workdir,
@@ -221,7 +243,9 @@ void bh_x_make(struct bh_execution *e)
         .needs = setup ? NULL : e->delivery.needs,
         .give_to_agent = setup && !bh_x_is_root(e),
     };
-    int rc = bh_x_command(e, &exec, setup ? l->setup_ns : l->prepare_ns, on_made, &err);
+    int rc = bh_x_may_be_warm(e) ? bh_x_warm_command(e, &exec, &err) : 0;
+    if (rc == 0)
+        rc = bh_x_command(e, &exec, setup ? l->setup_ns : l->prepare_ns, on_made, &err);
     if (rc != 0)
         bh_x_end_for_host(e, setup ? "starting setup" : "starting prepare", rc, err);
 }

@@ -34,8 +34,11 @@ static int put(struct work *w)
     BH_CLEANUP_FD int boxes = open(boxes_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (boxes < 0)
         return bh_err_set(&w->err, BH_E_IO, errno, "cannot open '%s'", boxes_path);
-    int rc = bh_snapshot_put(boxes, upper, w->store, &o->spec, &w->found, &w->err);
-    (void)!bh_box_folder_remove(o->run_dir, o->box, false, NULL);
+    int rc = o->warm ? bh_snapshot_retire(w->store, o->spec.key, &w->err) : 0;
+    if (rc == 0)
+        rc = bh_snapshot_put(boxes, upper, w->store, &o->spec, &w->found, &w->err);
+    if (!o->warm)
+        (void)!bh_box_folder_remove(o->run_dir, o->box, false, NULL);
     return rc;
 }
 
@@ -105,6 +108,7 @@ static struct bh_snapshot_job *submit(struct bh_snapshots *s, struct bh_helper *
     w->order.spec = copy_spec(w->arena, &order->spec);
     w->order.run_dir = bh_arena_strdup(w->arena, order->run_dir);
     w->order.box = bh_arena_strdup(w->arena, order->box);
+    w->order.warm = order->warm;
     w->store = store >= 0 ? fcntl(store, F_DUPFD_CLOEXEC, 3) : -1;
     struct bh_snapshot_job *job = bh_alloc(sizeof(*job));
     *job = (struct bh_snapshot_job){.fn = fn, .arg = arg};

@@ -46,6 +46,7 @@ void bh_snapshot_wait_forget(struct bh_snapshot_wait *w); /* NULL is fine; not a
 struct bh_snapshot_order {
     struct bh_snapshot_spec spec;
     const char *run_dir, *box; /* of a put: runs/RUN, key of the dead box */
+    bool warm; /* of a put: the box lives on and writes no more; a snapshot of the same key is not what it knows */
 };
 struct bh_snapshot_job;
 /* `code` 0 with the snapshot (of a look at a stack: its digest alone), or negative with err. The job is gone. */

@@ -59,6 +59,7 @@ struct bh_worker {
     struct bh_helper *helper;
     struct bh_shared_boxes *shared;
     struct bh_snapshots *snapshots;
+    struct bh_warm_servers *warm;
     struct bh_engine_link *link;
     struct parked work, control;
     struct bh_list messages;
@@ -390,12 +391,14 @@ static int open_parts(struct bh_worker *w, const struct bh_worker_options *optio
         return rc;
     w->shared = bh_shared_boxes_new(w->loop, w->boxes, w->null_fd);
     w->snapshots = bh_snapshots_new(w->loop, w->boxes, w->home);
+    w->warm = bh_warm_servers_new(w->loop);
     w->host = (struct bh_execution_host){
         .loop = w->loop,
         .boxes = w->boxes,
         .shared = w->shared,
         .helper = w->helper,
         .snapshots = w->snapshots,
+        .warm = w->warm,
         .null_fd = w->null_fd,
         .arg = w,
         .state = on_state,
@@ -449,6 +452,7 @@ void bh_worker_free(struct bh_worker *w)
     for (size_t it = 0; bh_map_next(w->lives, &it, &key, &value);)
         bh_execution_free(((struct live *)value)->execution);
     bh_shared_boxes_free(w->shared);
+    bh_warm_servers_free(w->warm);
     bh_snapshots_free(w->snapshots);
     bh_engine_link_free(w->link);
     bh_helper_free(w->helper);

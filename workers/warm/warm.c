@@ -143,10 +143,10 @@ static int fence(void)
     int rules = (int)syscall(SYS_landlock_create_ruleset, &all, abi >= 6 ? sizeof(all) : sizeof(all.fs), 0);
     beneath.fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     beneath.allowed = all.fs & ~(UINT64_C(1) << 6 | UINT64_C(1) << 11); /* device nodes */
-    int rc = syscall(SYS_landlock_add_rule, rules, 1, &beneath, 0) < 0 ||
-                     syscall(SYS_landlock_restrict_self, rules, 0) < 0
-                 ? -1
-                 : 0;
+    int rc =
+        syscall(SYS_landlock_add_rule, rules, 1, &beneath, 0) < 0 || syscall(SYS_landlock_restrict_self, rules, 0) < 0
+            ? -1
+            : 0;
     (void)close(beneath.fd);
     (void)close(rules);
     return rc;
