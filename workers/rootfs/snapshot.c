@@ -96,12 +96,45 @@ static int check_seal(int dir, const struct bh_manifest *m, struct bh_err **err)
     return is_bad(err, m->s.key, text ? text : "was changed on disk");
 }
 
-/* What was not read to its end may have been lost with the host, without a trace in what the file system says. */
-static int check_boot(const struct bh_manifest *m, struct bh_err **err)
+/* Of its content and of all that it stands on. */
+static int digest_of(int store, int dir, const struct bh_manifest *m, const bool *stop, char **ret, struct bh_err **err)
+{
+    struct bh_digest content;
+    char text[BH_DIGEST_TEXT];
+    BH_CLEANUP_FREE char *below = NULL;
+    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+    int rc = m->s.n_stack > 1 ? bh_snapshot_read(store, m->s.stack[1], stop, &below, err) : 0;
+    if (rc == 0)
+        rc = bh_seal_content(dir, stop, &content, err);
+    if (rc != 0)
+        return rc;
+    bh_buf_addf(&out, "bulkhead snapshot 1\n%s\n%s\n%s\n", m->s.base, below ? below : "-",
+                bh_digest_format(&content, text));
+    const struct bh_digest digest = bh_digest_of(out.data, out.len);
+    *ret = bh_strdup(bh_digest_format(&digest, text));
+    return 0;
+}
+
+/*
+ * Nothing is synced when a snapshot is made. What the host had not written when it stopped may be missing without a
+ * trace in what the file system says of it, so the first one who finds a snapshot after that reads it all.
+ */
+static int check_boot(int store, int dir, struct bh_manifest *m, struct bh_err **err)
 {
     char boot[BH_PROCESS_BOOT];
+    BH_CLEANUP_FREE char *now = NULL;
     bh_process_boot(boot);
-    return m->s.digest || bh_streq(m->boot, boot) ? 0 : is_bad(err, m->s.key, "was not finished when the host stopped");
+    if (bh_streq(m->boot, boot))
+        return 0;
+    if (!m->s.digest)
+        return is_bad(err, m->s.key, "was not finished when the host stopped");
+    int rc = digest_of(store, dir, m, NULL, &now, err);
+    if (rc != 0)
+        return rc;
+    if (!bh_streq(now, m->s.digest))
+        return is_bad(err, m->s.key, "holds something else since the host stopped");
+    memcpy(m->boot, boot, sizeof(m->boot));
+    return bh_manifest_write(dir, m, err);
 }
 
 /* One, without what it stands on. */
@@ -115,9 +148,9 @@ static int verify_one(int store, const char *key, struct bh_manifest *ret, struc
     int rc = read_manifest(dir, key, ret, err);
     if (rc != 0)
         return rc;
-    rc = check_boot(ret, err);
+    rc = check_seal(dir, ret, err);
     if (rc == 0)
-        rc = check_seal(dir, ret, err);
+        rc = check_boot(store, dir, ret, err);
     if (rc != 0)
         bh_manifest_fini(ret);
     return rc;
@@ -344,32 +377,6 @@ int bh_snapshot_put(int dirfd, const char *upper, int store, const struct bh_sna
 
 /* --- reading it all --- */
 
-static struct bh_digest chained(const struct bh_manifest *m, const char *below, const struct bh_digest *content)
-{
-    char text[BH_DIGEST_TEXT];
-    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
-    bh_buf_addf(&out, "bulkhead snapshot 1\n%s\n%s\n%s\n", m->s.base, below ? below : "-",
-                bh_digest_format(content, text));
-    return bh_digest_of(out.data, out.len);
-}
-
-static int read_one(int store, int dir, struct bh_manifest *m, const bool *stop, struct bh_err **err)
-{
-    struct bh_digest content;
-    char text[BH_DIGEST_TEXT];
-    BH_CLEANUP_FREE char *below = NULL;
-    int rc = m->s.n_stack > 1 ? bh_snapshot_read(store, m->s.stack[1], stop, &below, err) : 0;
-    if (rc == 0 && syncfs(dir) < 0)
-        rc = bh_err_set(err, BH_E_IO, errno, "cannot sync snapshot '%.12s'", m->s.key);
-    if (rc == 0)
-        rc = bh_seal_content(dir, stop, &content, err);
-    if (rc != 0)
-        return rc;
-    const struct bh_digest digest = chained(m, below, &content);
-    m->s.digest = bh_strdup(bh_digest_format(&digest, text));
-    return bh_manifest_write(dir, m, err);
-}
-
 int bh_snapshot_read(int store, const char *key, const bool *stop, char **ret_digest, struct bh_err **err)
 {
     struct bh_manifest m = {0};
@@ -377,8 +384,11 @@ int bh_snapshot_read(int store, const char *key, const bool *stop, char **ret_di
     if (dir < 0)
         return bh_err_set(err, BH_E_NOT_FOUND, 0, "snapshot '%.12s' is gone", key);
     int rc = read_manifest(dir, key, &m, err);
-    if (rc == 0 && !m.s.digest)
-        rc = read_one(store, dir, &m, stop, err);
+    if (rc == 0 && !m.s.digest) {
+        rc = digest_of(store, dir, &m, stop, &m.s.digest, err);
+        if (rc == 0)
+            rc = bh_manifest_write(dir, &m, err);
+    }
     if (rc == 0)
         *ret_digest = BH_TAKE(m.s.digest);
     bh_manifest_fini(&m);

@@ -11,7 +11,8 @@
  * is used by the same user alone and with the ids that it was made with. All calls block on the disk.
  *
  * Nothing is believed that lies there: before a snapshot is used the first time, its seal (seal.h) is computed again,
- * and so are those of what it stands on. One that was not read to its end before the host stopped is not used either.
+ * and so are those of what it stands on. One that was not read to its end before the host stopped is not used either;
+ * one that was is read again by whoever finds it first after that.
  */
 #pragma once
 
@@ -64,7 +65,7 @@ int bh_snapshots_verify(int store, const char *const *keys, size_t n, char **ret
 int bh_snapshot_put(int dirfd, const char *upper, int store, const struct bh_snapshot_spec *spec,
                     struct bh_snapshot *ret, struct bh_err **err) BH_MUST_CHECK;
 /*
- * Makes it durable and reads it all: gives its digest, which is noted in its manifest. Takes as long as the bytes take.
+ * Reads it all: gives its digest, which is noted in its manifest. Takes as long as the bytes take.
  * The digests of what it stands on come first. `stop` as in seal.h.
  */
 int bh_snapshot_read(int store, const char *key, const bool *stop, char **ret_digest,

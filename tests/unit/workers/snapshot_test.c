@@ -223,8 +223,13 @@ static void is_not_shared(void **state)
     change_manifest(r, "\"uid\":4711", uid);
     change_manifest(r, "\"boot\":\"", "\"boot\":\"x");
     expect_bad(r, A, NULL, 0, BH_E_STORE_CORRUPT, "was not finished when the host stopped");
-    T_OK(bh_snapshot_read(r->store, A, NULL, &digest, &err)); /* what was read to its end is believed from then on */
+    T_OK(bh_snapshot_read(r->store, A, NULL, &digest, &err)); /* what was read to its end can be compared */
     expect_found(r, A, NULL, 0);
+    change_manifest(r, "\"boot\":\"", "\"boot\":\"x");
+    expect_found(r, A, NULL, 0); /* and is noted to be of this boot now */
+    change_manifest(r, "\"boot\":\"", "\"boot\":\"x");
+    change_manifest(r, "\"digest\":\"sha256:", "\"digest\":\"sha256:" B "\",\"x\":\"");
+    expect_bad(r, A, NULL, 0, BH_E_STORE_CORRUPT, "holds something else since the host stopped");
 }
 
 static void stands_on_others(void **state)
