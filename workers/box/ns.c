@@ -166,6 +166,7 @@ static void op_close(struct bh_boxes *boxes)
     bh_helper_free(BH_TAKE(ns->helper)); /* a job that has not run is done by hand below */
     while (!bh_list_empty(&ns->boxes))
         bh_ns_box_finish_now(BOX(ns->boxes.next));
+    bh_ns_spare_fini(ns);
     while (!bh_list_empty(&ns->racks))
         bh_rack_free(BH_CONTAINER(ns->racks.next, struct bh_rack, link));
     free_ns(ns);

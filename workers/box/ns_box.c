@@ -128,6 +128,7 @@ static void answer_end(struct bh_box *box, int code, const struct bh_err *err)
     struct bh_err *why = box->ending == END_FAILED ? BH_TAKE(box->why) : NULL;
     bh_ns_talk_drop(box);
     free_box(box);
+    bh_ns_spare_wake(gone.ns);
     if (gone.ending == END_FAILED)
         gone.created(gone.arg, NULL, -(int)bh_err_code(why), why);
     else if (gone.done)
@@ -251,7 +252,8 @@ static void maybe_alive(struct bh_box *box)
     if (box->state != BOX_MAKING || !box->ready || box->pidfd < 0)
         return;
     box->state = BOX_ALIVE;
-    bh_ns_disk_start(box);
+    if (!box->spare)
+        bh_ns_disk_start(box);
     box->created(box->arg, box, 0, NULL);
 }
 
@@ -454,8 +456,8 @@ static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_e
     return ask_launcher(box, spec, theirs, err);
 }
 
-void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,
-                      void (*on_lost)(void *arg))
+struct bh_box *bh_ns_box_make(struct ns *ns, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,
+                              void (*on_lost)(void *arg))
 {
     struct bh_err *err = NULL;
     struct bh_box *box = bh_alloc(sizeof(*box));
@@ -488,6 +490,47 @@ void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_crea
         rc = start(box, &filled, &err);
     if (rc != 0)
         bh_ns_box_failed(box, err);
+    return box;
+}
+
+static void on_handed(evutil_socket_t fd, short what, void *arg)
+{
+    struct bh_box *box = arg;
+    (void)fd;
+    (void)what;
+    event_free(BH_TAKE(box->soon));
+    maybe_alive(box);
+}
+
+/* One that was made ahead: the rest of its making is to be its owner's, told from the loop like that of any other. */
+static void hand_over(struct bh_box *box, bh_box_created_fn fn, void *arg, void (*on_lost)(void *arg))
+{
+    box->created = fn;
+    box->on_lost = on_lost;
+    box->arg = arg;
+    if (box->state != BOX_ALIVE)
+        return;
+    box->state = BOX_MAKING;
+    box->soon = event_new(box->ns->loop, -1, 0, on_handed, box);
+    BH_ASSERT(box->soon);
+    event_active(box->soon, 0, 0);
+}
+
+void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,
+                      void (*on_lost)(void *arg))
+{
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    struct bh_box_spec filled = *spec;
+    struct bh_box *box = NULL;
+    bool valid = bh_ns_limits_fill(ns, spec, &filled.limits, &err) == 0 && bh_ns_disk_room(ns, &err) == 0;
+    if (valid)
+        box = bh_ns_spare_take(ns, &filled);
+    if (box)
+        hand_over(box, fn, arg, on_lost);
+    else
+        (void)bh_ns_box_make(ns, spec, fn, arg, on_lost);
+    if (valid)
+        bh_ns_spare_asked(ns, &filled);
 }
 
 /* --- close --- */

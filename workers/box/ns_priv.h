@@ -18,6 +18,7 @@
 struct event;
 
 struct bh_disk_watch;
+struct bh_ns_spare;
 struct bh_disk_box;
 struct bh_ns_server; /* ns_warm.c */
 struct bh_fan;
@@ -55,6 +56,11 @@ struct ns {
     uint32_t box_flags; /* BH_BOX_* */
     int64_t host_memory;
     int host_cpus;
+    struct bh_ns_spare *spare; /* NULL: none */
+    char *kind;                /* of the last box that was asked for; NULL: of none of which one is made ahead */
+    unsigned alike;            /* how many of that kind there were in a row */
+    uint64_t n_spares;
+    struct event *spare_idle;
     struct bh_ns_gone *gone;
     size_t n_gone, cap_gone;
     struct bh_job *gone_job;
@@ -83,6 +89,7 @@ struct bh_box {
     struct bh_box_stand *stand; /* for who looks at it when it is kept or frozen; NULL: it will be neither */
     struct bh_rack *rack;       /* NULL: it has no folder */
     bool shared, ready, dead;
+    bool spare;         /* nobody has asked for it yet */
     uint32_t agent_uid; /* inside */
     bool asked;         /* the launcher has not answered yet: there may be a process that we do not know */
     int pid;            /* of its init */
@@ -170,6 +177,17 @@ void bh_ns_box_distrust(struct bh_box *box);
 void bh_ns_box_end(struct bh_box *box, enum box_ending ending, bh_box_done_fn fn, void *arg);
 /* For close: everything of it is over when it returns, callbacks included. */
 void bh_ns_box_finish_now(struct bh_box *box);
+
+/* The same for who keeps the box in mind while it is made. */
+struct bh_box *bh_ns_box_make(struct ns *ns, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,
+                              void (*on_lost)(void *arg));
+
+/* ns_spare.c: a box made ahead. The spec's limits are filled in. */
+/* One that is the caller's, with the spec's key; NULL: there is none. */
+struct bh_box *bh_ns_spare_take(struct ns *ns, const struct bh_box_spec *spec);
+void bh_ns_spare_asked(struct ns *ns, const struct bh_box_spec *spec); /* such a box was asked for: may order another */
+void bh_ns_spare_wake(struct ns *ns);                                  /* some box has ended */
+void bh_ns_spare_fini(struct ns *ns);
 
 /* ns_disk.c */
 int bh_ns_disk_room(const struct ns *ns, struct bh_err **err); /* for another box */

@@ -14,6 +14,8 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/process.h"
+#include "base/text.h"
+#include "workers/box/folder.h"
 #include "workers/init/mounts.h"
 #include "workers/launcher/launcher.h"
 
@@ -37,6 +39,12 @@ static bool segment_valid(const char *s)
     return s && s[0] && s[0] != '.' && !strpbrk(s, "/:,\\") && strlen(s) <= 100;
 }
 
+/* That of a box that is made ahead is hidden. */
+static bool key_valid(const char *s)
+{
+    return s && segment_valid(bh_starts_with(s, BH_BOX_GONE) ? s + 1 : s);
+}
+
 static bool parse_list(struct bh_unpack *u, const char **list, uint32_t n)
 {
     bool valid = true;
@@ -58,7 +66,7 @@ static int parse(struct order *o, const void *data, size_t len, struct bh_fail *
         return bh_fail(fail, E2BIG, "read the request: too many layers");
     o->run = bh_unpack_str(&u);
     o->key = bh_unpack_str(&u);
-    bool valid = msg->n_base > 0 && o->run && bh_path_is_clean(o->run) && segment_valid(o->key);
+    bool valid = msg->n_base > 0 && o->run && bh_path_is_clean(o->run) && key_valid(o->key);
     valid = parse_list(&u, o->base, msg->n_base) && valid;
     valid = parse_list(&u, o->layers, msg->n_layers) && valid;
     valid = parse_list(&u, o->snapshots, msg->n_snapshots) && valid;
