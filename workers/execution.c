@@ -345,8 +345,9 @@ static void on_run_done(void *arg, const struct bh_command_end *end)
 {
     struct bh_execution *e = bh_x_check(arg);
     struct bh_verdict verdict;
+    if (bh_x_start_cold(e, end))
+        return;
     bool good = bh_x_command_verdict(e, BH_PHASE_RUN, e->lease.run_argv, e->lease.run_ns, end, &verdict);
-    bh_x_leave_server(e, &end->result);
     if (!good || (e->lease.n_outputs == 0 && !bh_x_is_judged(e))) {
         bh_x_end(e, &verdict);
         return;
@@ -673,7 +674,7 @@ void bh_execution_free(struct bh_execution *e)
     bh_snapshot_job_forget(e->job);
     bh_x_drop_check(e);
     leave_box(e);
-    bh_x_leave_server(e, NULL);
+    bh_x_leave_server(e);
     bh_x_drop_start(e);
     bh_capture_unref(e->capture);
     event_free(e->later);

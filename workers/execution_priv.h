@@ -69,7 +69,7 @@ struct bh_execution {
     struct bh_snapshot_job *job;
     bool is_warm, server_ended;    /* of a preparation: its command has become a fork server, which has ended */
     struct bh_warm_server *server; /* of an attempt: whose fork it is; NULL: it starts from the disk */
-    bool bad_server;               /* which did not fork as it must */
+    bool cold;                     /* that one has been tried */
     struct bh_snapshot_wait *wait; /* for the digest of what it started from */
     bool waited;
     int *uses; /* descriptors: snapshots that may not go yet */
@@ -112,7 +112,9 @@ void bh_x_keep_server(struct bh_execution *e); /* the prepared state is in the s
 void bh_x_find_server(struct bh_execution *e); /* of an attempt */
 /* Its box could not be made beneath its server: from the disk then. */
 bool bh_x_lost_server(struct bh_execution *e, int code);
-void bh_x_leave_server(struct bh_execution *e, const struct bh_exec_result *result);
+/* It was not forked as it must be: another box is made, and it starts from the disk. */
+bool bh_x_start_cold(struct bh_execution *e, const struct bh_command_end *end);
+void bh_x_leave_server(struct bh_execution *e); /* its box is gone */
 
 /* execution_snapshot.c */
 void bh_x_freeze(struct bh_execution *e);     /* its box has ended, or writes no more */

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "workers/box/folder.h"
 #include "workers/execution_priv.h"
 #include "workers/warm/helper.h"
 
@@ -74,9 +75,19 @@ void bh_x_keep_server(struct bh_execution *e)
 void bh_x_find_server(struct bh_execution *e)
 {
     const struct bh_lease *l = &e->lease;
-    if (l->kind != BH_LEASE_RUN || !l->warm || l->box.n_snapshots == 0 || e->server)
+    if (l->kind != BH_LEASE_RUN || !l->warm || l->box.n_snapshots == 0 || e->server || e->cold)
         return;
     e->server = bh_warm_servers_hold(e->host->warm, l->run.s, l->box.snapshots[0], bh_x_is_root(e));
+    if (!e->server && !e->note)
+        e->note = bh_strdup("it started from the disk: there is no warm process");
+}
+
+static void give_server_up(struct bh_execution *e, const char *why)
+{
+    bh_warm_server_leave(BH_TAKE(e->server), true);
+    e->cold = true;
+    bh_free(e->note);
+    e->note = bh_asprintf("it started from the disk: %s", why);
 }
 
 bool bh_x_lost_server(struct bh_execution *e, int code)
@@ -84,18 +95,40 @@ bool bh_x_lost_server(struct bh_execution *e, int code)
     if (!e->server || code != -BH_E_NOT_FOUND)
         return false;
     (void)bh_box_handle_drop(BH_TAKE(e->own), false, NULL, NULL);
-    bh_warm_server_leave(BH_TAKE(e->server), true);
+    give_server_up(e, "the warm process has ended");
     bh_x_enter_own_box(e);
     return true;
 }
 
-/* With the end of its run: one that did not start tells that the server is bad. At the end of all: its box is gone. */
-void bh_x_leave_server(struct bh_execution *e, const struct bh_exec_result *result)
+static void on_warm_box_gone(void *arg, int code, const struct bh_err *err)
 {
-    if (!e->server)
-        return;
-    if (!result)
-        bh_warm_server_leave(BH_TAKE(e->server), e->bad_server);
-    else if (result->end == BH_EXEC_NOT_STARTED)
-        e->bad_server = true;
+    struct bh_execution *e = bh_x_check(arg);
+    BH_CLEANUP_ERR struct bh_err *why = NULL;
+    if (code == 0)
+        code = bh_box_folder_remove(e->run->dir, e->lease.box.key, false, &why);
+    e->left = false;
+    if (code != 0)
+        bh_x_end_for_host(e, "ending a box beneath a warm process", code, err ? err : why);
+    else
+        bh_x_enter_own_box(e);
+}
+
+bool bh_x_start_cold(struct bh_execution *e, const struct bh_command_end *end)
+{
+    const struct bh_exec_result *r = &end->result;
+    if (!e->server || r->end != BH_EXEC_NOT_STARTED || end->stopped || end->timed_out)
+        return false;
+    BH_CLEANUP_FREE char *why = bh_asprintf("cannot %s: %s", r->step ? r->step : "fork", strerror(r->status));
+    give_server_up(e, why);
+    bh_command_free(BH_TAKE(e->command));
+    bh_close(BH_TAKE_FD(e->stdin_fd));
+    e->state = BH_X_BOOTING;
+    bh_x_leave_own(e, on_warm_box_gone);
+    return true;
+}
+
+void bh_x_leave_server(struct bh_execution *e)
+{
+    if (e->server)
+        bh_warm_server_leave(BH_TAKE(e->server), false);
 }
