@@ -58,9 +58,9 @@ static void report_collision(const struct bh_run_question *q, const struct bh_at
     const struct bh_val *who = bh_val_get(e, attributed ? "writers" : "alive");
     struct bh_advice *advice = bh_advices_add(
         q->list, BH_ADVICE_PRODUCER, BH_TOPOLOGY_PER_AGENT,
-        attributed ? "'%s' of '%s' was written by another agent of box '%s' too: %s"
-                   : "'%s' of '%s' was changed by another hand in box '%s', and whose it was cannot be told; it was "
-                     "there with %s",
+        attributed ? "'%s' of '%s' is not its owner's alone: another agent of box '%s' wrote to it: %s"
+                   : "'%s' of '%s' is not its owner's alone: another hand in box '%s' was on it, and whose it was "
+                     "cannot be told; meanwhile there was %s",
         artifact ? artifact : "an output", row->agent, row->box, names(arena, who));
     advice->box = bh_arena_strdup(arena, row->box);
     bh_advice_name(q->list, advice, row->agent);

@@ -323,8 +323,9 @@ static void a_collision_whose_writer_is_not_known(void **state)
     attempt(f, "fine", "i2", "crew", 2, 7, NULL);
     advise(f, CREW);
     const struct bh_advice *a = the_only(f, BH_ADVICE_PRODUCER);
-    T_STR(a->summary, "'o' of 'hog' was changed by another hand in box 'crew', and whose it was cannot be told; it was "
-                      "there with 'fine', 'late'");
+    T_STR(a->summary,
+          "'o' of 'hog' is not its owner's alone: another hand in box 'crew' was on it, and whose it was cannot be "
+          "told; meanwhile there was 'fine', 'late'");
     T_INT(a->n_agents, 3);
     cites(a, "'hog' failed by collision: output 'o' changed after its agent 'hog' had ended", 5);
     cites(a, "'fine' was in the box at the same time", 2);
@@ -339,7 +340,7 @@ static void a_collision_with_a_known_writer(void **state)
              "\"alive\":[]}");
     advise(f, CREW);
     T_STR(the_only(f, BH_ADVICE_PRODUCER)->summary,
-          "'o' of 'hog' was written by another agent of box 'crew' too: 'late'");
+          "'o' of 'hog' is not its owner's alone: another agent of box 'crew' wrote to it: 'late'");
 }
 
 static void a_wrong_output_in_company(void **state)
