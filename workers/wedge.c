@@ -14,6 +14,13 @@ static const char *const names[] = {
 
 /* --- who it was --- */
 
+/* In thousandths of a processor: what it used, and what it would have used if it had been let. */
+static int64_t wanted_by(const struct bh_wedge_row *r)
+{
+    int64_t waited = r->share.waited_ms > 0 ? r->share.waited_ms : 0;
+    return r->elapsed_ms > 0 && r->share.cpu_ms >= 0 ? (r->share.cpu_ms + waited) * 1000 / r->elapsed_ms : -1;
+}
+
 /* Of memory and processes nothing is left when they have ended; what one of them held most stands for who has just
  * died of it. */
 static int64_t value_of(const struct bh_wedge *w, size_t i)
@@ -27,7 +34,7 @@ static int64_t value_of(const struct bh_wedge *w, size_t i)
     case BH_WEDGE_PROCESSES:
         return r->share.processes;
     case BH_WEDGE_SPIN:
-        return r->elapsed_ms > 0 && r->share.cpu_ms >= 0 ? r->share.cpu_ms * 1000 / r->elapsed_ms : -1;
+        return wanted_by(r);
     case BH_WEDGE_PORT:
         return i > 0 && r->lives ? (int64_t)r->share.n_ports : 0;
     }
@@ -57,12 +64,12 @@ static size_t largest(const struct bh_wedge *w)
     return found;
 }
 
-static bool judge_spin(struct bh_wedge *w)
+/* Whoever wants nearly all processors that there are leaves none to others, also where the host is busy besides. */
+static bool judge_spin(const struct bh_wedge *w)
 {
     const struct bh_wedge_row *self = &w->rows[0];
     bool starved = self->share.waited_ms >= 0 && self->share.waited_ms * STARVED >= self->elapsed_ms;
-    bool busy = w->limit > 0 && sum_of(w) * 2 >= w->limit; /* the host may have been, too: half of what there is */
-    return starved && busy && w->cause != 0;
+    return starved && w->cause > 0 && w->cause < w->n && value_of(w, w->cause) * 5 >= w->limit * 4;
 }
 
 bool bh_wedge_judge(struct bh_wedge *w)
@@ -110,6 +117,8 @@ static void add_number(struct bh_buf *out, const struct bh_wedge *w, size_t i)
         add_seconds(out, r->share.cpu_ms);
         bh_buf_adds(out, " of processor time in ");
         add_seconds(out, r->elapsed_ms);
+        bh_buf_adds(out, " and waited for ");
+        add_seconds(out, r->share.waited_ms > 0 ? r->share.waited_ms : 0);
     }
 }
 
