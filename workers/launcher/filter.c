@@ -166,43 +166,60 @@ struct range {
     unsigned char verdict;
 };
 
-static void put(struct bh_filter *p, struct sock_filter code)
+/*
+ * Written from its end to its beginning: where a jump leads is known then, and the three answers are shared by all who
+ * give them. What is loaded for every exec is half as long for it. Positions count from the end, the last one is 1.
+ */
+struct writer {
+    struct bh_filter *p;
+    unsigned answers[SPECIAL]; /* where the latest of each is, 0: nowhere yet */
+};
+
+static unsigned put(struct writer *w, struct sock_filter code)
 {
+    struct bh_filter *p = w->p;
     if (p->len < BH_ARRAY_LEN(p->code))
-        p->code[p->len++] = code;
+        p->code[BH_ARRAY_LEN(p->code) - ++p->len] = code;
     else
         p->too_far = true;
+    return p->len;
 }
 
-static void put_verdict(struct bh_filter *p, unsigned char verdict)
+/* A conditional jump reaches 255 further, another one reaches anywhere. */
+static unsigned within_reach(struct writer *w, unsigned target)
+{
+    const unsigned far = 250;
+    unsigned distance = w->p->len - target;
+    return distance <= far ? target : put(w, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, distance));
+}
+
+static unsigned put_verdict(struct writer *w, unsigned char verdict)
 {
     static const struct sock_filter answers[] = {[DENY] = NO, [ALLOW] = YES, [UNKNOWN] = NOT_THERE};
     if (verdict < SPECIAL) {
-        put(p, answers[verdict]);
-        return;
+        if (!w->answers[verdict])
+            w->answers[verdict] = put(w, answers[verdict]);
+        return w->answers[verdict];
     }
     const struct special *s =
         verdict < SERVER_SPECIAL ? &special[verdict - SPECIAL] : &special_of_server[verdict - SERVER_SPECIAL];
-    for (unsigned i = 0; i < s->len; i++)
-        put(p, s->code[i]);
+    for (unsigned i = s->len; i > 0; i--)
+        (void)put(w, s->code[i - 1]);
+    return w->p->len;
 }
 
-/* The number is in the accumulator. */
-static void put_search(struct bh_filter *p, const struct range *ranges, size_t n)
+/* The number is in the accumulator. Returns where it begins. */
+static unsigned put_search(struct writer *w, const struct range *ranges, size_t n)
 {
-    if (n == 1) {
-        put_verdict(p, ranges[0].verdict);
-        return;
-    }
+    if (n == 1)
+        return put_verdict(w, ranges[0].verdict);
     size_t half = n / 2;
-    unsigned at = p->len;
-    put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, 0, 0));
-    put_search(p, ranges, half);
-    unsigned distance = p->len - at - 1;
-    if (distance > 255)
-        p->too_far = true;
-    p->code[at].jt = (unsigned char)distance;
-    put_search(p, ranges + half, n - half);
+    unsigned high = put_search(w, ranges + half, n - half);
+    unsigned low = put_search(w, ranges, half);
+    high = within_reach(w, high);
+    low = within_reach(w, low);
+    unsigned char to_high = (unsigned char)(w->p->len - high), to_low = (unsigned char)(w->p->len - low);
+    return put(w, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, to_high, to_low));
 }
 
 static size_t find_ranges(const unsigned char *verdicts, struct range *ranges)
@@ -231,11 +248,15 @@ static int build(uint32_t audit_arch, bool server, struct bh_filter *ret)
     fill_verdicts(arch->scmp, verdicts);
     if (server)
         fill_server(arch->scmp, verdicts);
-    put(ret, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
-    put(ret, (struct sock_filter)IF_EQ(arch->audit, 1, 0));
-    put(ret, (struct sock_filter)NOT_THERE);
-    put(ret, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-    put_search(ret, ranges, find_ranges(verdicts, ranges));
+    struct writer w = {.p = ret};
+    unsigned search = put_search(&w, ranges, find_ranges(verdicts, ranges));
+    if (search != ret->len) /* it is a single answer: never so */
+        return -1;
+    (void)put(&w, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+    (void)put(&w, (struct sock_filter)NOT_THERE);
+    (void)put(&w, (struct sock_filter)IF_EQ(arch->audit, 1, 0));
+    (void)put(&w, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
+    memmove(ret->code, ret->code + BH_ARRAY_LEN(ret->code) - ret->len, ret->len * sizeof(*ret->code));
     return ret->too_far ? -1 : 0;
 }
 

@@ -404,7 +404,7 @@ static void opens_few_kinds_of_sockets(void **state)
 static void is_small(void **state)
 {
     (void)state;
-    T_TRUE(ours.len < 300); /* what is loaded for every exec */
+    T_TRUE(ours.len < 200); /* what is loaded for every exec */
     T_TRUE(ours.len < reference.len);
 }
 
