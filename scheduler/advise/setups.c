@@ -18,6 +18,8 @@ struct group {    /* executions of equal setups */
     size_t *rows; /* into the record */
     size_t n, cap;
     int64_t setup_us, longest_us, run_us;
+    const struct bh_plan_agent *first;
+    bool other_env; /* cells of a matrix, whose variables differ: no two of them have one snapshot */
 };
 
 /* "" where a snapshot could not serve it. */
@@ -32,8 +34,10 @@ static char *key_of(const struct bh_run_question *q, const struct bh_plan_agent 
         bh_buf_addf(&key, "%zu:%s", strlen(a->setup[i]), a->setup[i]);
     for (size_t i = 0; i < a->n_files; i++)
         bh_buf_addf(&key, "f%s=%s\n", a->files[i].name.s, a->files[i].value.s);
-    for (size_t i = 0; i < a->n_env; i++)
+    for (size_t i = 0; i < a->n_env && !a->doc->matrix; i++)
         bh_buf_addf(&key, "e%s=%s\n", a->env[i].name.s, a->env[i].value.s);
+    if (a->doc->matrix)
+        bh_buf_adds(&key, a->doc->path);
     return bh_buf_take(&key);
 }
 
@@ -50,12 +54,22 @@ static bool times_of(const struct bh_run_record *record, size_t i, int64_t *ret_
     return *ret_setup > 0;
 }
 
-static void add_row(struct group *g, const struct bh_run_record *record, size_t i)
+static bool same_env(const struct bh_plan_agent *a, const struct bh_plan_agent *b)
+{
+    bool same = a->n_env == b->n_env;
+    for (size_t i = 0; same && i < a->n_env; i++)
+        same = bh_streq(a->env[i].name.s, b->env[i].name.s) && bh_streq(a->env[i].value.s, b->env[i].value.s);
+    return same;
+}
+
+static void add_row(struct group *g, const struct bh_run_record *record, const struct bh_plan_agent *a, size_t i)
 {
     int64_t setup, run;
     if (!times_of(record, i, &setup, &run))
         return;
     *BH_PUSH(g->rows, g->n, g->cap) = i;
+    g->first = g->first ? g->first : a;
+    g->other_env = g->other_env || !same_env(g->first, a);
     g->setup_us += setup;
     g->run_us += run;
     g->longest_us = setup > g->longest_us ? setup : g->longest_us;
@@ -91,9 +105,32 @@ static struct bh_advice *report(const struct bh_run_question *q, const struct gr
     return advice;
 }
 
-/* With a `prepare`, whatever it does, the agent is forked from a snapshot, and equal setups make that once. */
-static void change(const struct bh_run_question *q, struct bh_advice *advice)
+/* Cells with variables of their own: they can be attempts of one agent, which start from one snapshot all the same. */
+static const char *each_of(const struct bh_run_question *q, const struct bh_advice *advice)
 {
+    struct bh_arena *arena = q->list->arena;
+    const char *text = "";
+    for (size_t i = 0; i < advice->n_agents; i++) {
+        const struct bh_plan_agent *a = bh_question_agent(q, advice->agents[i]);
+        const char *env = "";
+        for (size_t k = 0; k < a->n_env; k++)
+            env = bh_arena_printf(arena, "%s%s%s: \"%s\"", env, k > 0 ? ", " : "", a->env[k].name.s, a->env[k].value.s);
+        text = bh_arena_printf(arena, "%s%s{%s}", text, i > 0 ? ", " : "", env);
+    }
+    return bh_arena_printf(arena,
+                           "instead of the matrix 'attempts: {each: [%s], select: all}': they are forked from one "
+                           "snapshot, and their outputs are NAME@1, NAME@2 and so on",
+                           text);
+}
+
+/* With a `prepare`, whatever it does, the agent is forked from a snapshot, and equal setups make that once. */
+static void change(const struct bh_run_question *q, const struct group *g, struct bh_advice *advice)
+{
+    if (g->other_env) {
+        bh_advice_cite(q->list, advice, g->first->doc->setup.pos, NULL, "the setup of all of them");
+        advice->action = each_of(q, advice);
+        return;
+    }
     for (size_t i = 0; i < advice->n_agents; i++) {
         const struct bh_agent *doc = bh_question_agent(q, advice->agents[i])->doc;
         struct bh_pos pos = doc->setup.pos;
@@ -122,12 +159,12 @@ void bh_advise_setups(const struct bh_run_question *q)
             g = bh_alloc(sizeof(*g));
             bh_map_put(groups, k, g);
         }
-        add_row(g, q->record, i);
+        add_row(g, q->record, a, i);
     }
     for (size_t it = 0; bh_map_next(groups, &it, &key, &value);) {
         struct group *g = value;
         if (g->n > 1 && g->setup_us >= g->run_us && saved_ns(g) >= WORTH_IT_NS)
-            change(q, report(q, g));
+            change(q, g, report(q, g));
         bh_free(g->rows);
         bh_free(g);
     }

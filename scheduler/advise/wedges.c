@@ -35,19 +35,21 @@ static bool met_a_limit(const struct bh_attempt_row *row)
     return is_reason(row, "oom") || is_reason(row, "disk-full") || is_reason(row, "pids");
 }
 
-/* Who caused it, as the kernel tells; in the row's arena-free JSON, so copied. */
+/* Who caused it, as the kernel tells (docs/watch.md); NULL where it does not, or where it was no wedge. */
 static const char *told_culprit(const struct wedge *w, const struct bh_attempt_row *row)
 {
-    struct bh_val *v = NULL;
-    const char *name = NULL;
-    if (row->evidence && bh_json_parse(row->evidence, strlen(row->evidence), &v, NULL) == 0 &&
-        bh_streq(bh_val_str_of(v, "kind"), "wedge")) {
-        const struct bh_val *culprit = bh_val_get(v, "culprit");
-        name = bh_val_str_of(culprit, "agent");
-        name = bh_arena_strdup(w->q->list->arena, name);
-    }
-    bh_val_free(v);
-    return name;
+    BH_CLEANUP_VAL struct bh_val *v = NULL;
+    if (!row->evidence || bh_json_parse(row->evidence, strlen(row->evidence), &v, NULL) != 0 ||
+        !bh_streq(bh_val_str_of(v, "kind"), "wedge"))
+        return NULL;
+    return bh_arena_strdup(w->q->list->arena, bh_val_str_of(v, "caused_by"));
+}
+
+/* It could not go on because of another: that alone is a wedge, also where the other went on. */
+static bool is_told_victim(const struct wedge *w, const struct bh_attempt_row *row)
+{
+    const char *culprit = told_culprit(w, row);
+    return culprit && !bh_streq(culprit, row->agent);
 }
 
 static bool is_wedged(const struct wedge *w, size_t i)
@@ -63,7 +65,7 @@ static void collect(struct wedge *w)
 {
     const struct bh_run_record *r = w->q->record;
     for (size_t i = 0; i < r->n_attempts; i++) {
-        bool together = false;
+        bool together = is_wedged(w, i) && is_told_victim(w, &r->attempts[i]);
         for (size_t k = 0; is_wedged(w, i) && k < r->n_attempts && !together; k++)
             together = !bh_streq(r->attempts[k].agent, r->attempts[i].agent) && is_wedged(w, k) &&
                        bh_spans_overlap(&r->attempts[i], &r->attempts[k]);
@@ -76,6 +78,8 @@ static void find_culprit(struct wedge *w)
 {
     const char *met = NULL;
     size_t n_met = 0;
+    for (size_t i = 0; i < w->n_bad && !w->culprit; i++)
+        w->culprit = is_told_victim(w, row_at(w, i)) ? told_culprit(w, row_at(w, i)) : NULL;
     for (size_t i = 0; i < w->n_bad && !w->culprit; i++)
         w->culprit = told_culprit(w, row_at(w, i));
     for (size_t i = 0; i < w->n_bad && !w->culprit; i++) {
@@ -139,6 +143,23 @@ static void add_timeouts(const struct wedge *w, struct bh_advice *advice)
 
 /* --- the advice --- */
 
+/* Who caused it may not have ended by it. */
+static void cite_survivor(const struct wedge *w, struct bh_advice *advice)
+{
+    const struct bh_run_record *r = w->q->record;
+    for (size_t i = 0; i < w->n_bad; i++) {
+        if (!w->culprit || bh_streq(row_at(w, i)->agent, w->culprit))
+            return;
+    }
+    for (size_t i = 0; i < r->n_attempts; i++) {
+        if (!bh_streq(r->attempts[i].agent, w->culprit) || !bh_spans_overlap(&r->attempts[i], row_at(w, 0)))
+            continue;
+        bh_question_cite(w->q, advice, &r->attempts[i], "'%s' was at work in the box, and %s", w->culprit,
+                         r->attempts[i].status);
+    }
+    bh_advice_name(w->q->list, advice, w->culprit);
+}
+
 static void cite(const struct wedge *w, struct bh_advice *advice)
 {
     char took[BH_UNIT_TEXT];
@@ -151,6 +172,7 @@ static void cite(const struct wedge *w, struct bh_advice *advice)
                          row->detail ? row->detail : "");
         bh_advice_name(w->q->list, advice, row->agent);
     }
+    cite_survivor(w, advice);
 }
 
 static void report(const struct wedge *w)
@@ -184,7 +206,7 @@ void bh_advise_wedges(const struct bh_run_question *q)
             continue;
         collect(&w);
         find_culprit(&w);
-        if (w.n_bad > 1)
+        if (w.n_bad > 1 || (w.n_bad == 1 && is_told_victim(&w, row_at(&w, 0))))
             report(&w);
         bh_free(w.bad);
     }

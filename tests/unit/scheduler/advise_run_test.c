@@ -218,17 +218,39 @@ static void little_to_save_is_no_news(void **state)
     is_silent(f, THREE);
 }
 
-/* Attempts start from a snapshot already, and cells with other variables make another environment. */
+/* Attempts start from a snapshot already; agents with other variables make other environments. */
 static void what_a_snapshot_serves_or_could_not(void **state)
 {
     struct fixture *f = *state;
     setup_and_run(f, "a", "i1", 1, 20, 1);
     setup_and_run(f, "a", "i2", 1, 20, 1);
     f->attempts[1].attempt = 2;
-    setup_and_run(f, "m-1", "i3", 1, 20, 1);
-    setup_and_run(f, "m-2", "i4", 1, 20, 1);
+    setup_and_run(f, "b", "i3", 1, 20, 1);
+    setup_and_run(f, "c", "i4", 1, 20, 1);
     is_silent(f, HEAD "agents:\n  - {name: a, attempts: 2, setup: s, run: x}\n"
-                      "  - {name: m, matrix: {k: [1, 2]}, env: {K: '{{matrix.k}}'}, setup: s, run: x}\n");
+                      "  - {name: b, topology: per-agent, env: {K: '1'}, setup: s, run: x}\n"
+                      "  - {name: c, topology: per-agent, env: {K: '2'}, setup: s, run: x}\n");
+}
+
+static void cells_can_be_attempts(void **state)
+{
+    struct fixture *f = *state;
+    setup_and_run(f, "m-1", "i1", 1, 20, 1);
+    setup_and_run(f, "m-2", "i2", 1, 20, 1);
+    advise(f, HEAD "agents:\n  - {name: m, matrix: {k: [1, 2]}, env: {K: '{{matrix.k}}'}, setup: s, run: x}\n");
+    const struct bh_advice *a = the_only(f, BH_ADVICE_SETUP);
+    T_INT(a->saved_ns, INT64_C(20000000000));
+    assert_non_null(strstr(a->action, "'attempts: {each: [{K: \"1\"}, {K: \"2\"}], select: all}'"));
+    assert_null(a->patch);
+}
+
+static void equal_cells_share_a_setup(void **state)
+{
+    struct fixture *f = *state;
+    setup_and_run(f, "m-1", "i1", 1, 20, 1);
+    setup_and_run(f, "m-2", "i2", 1, 20, 1);
+    advise(f, HEAD "agents:\n  - {name: m, matrix: {k: [1, 2]}, setup: s, run: [x, '{{matrix.k}}']}\n");
+    patch_has(the_only(f, BH_ADVICE_SETUP), "+  - {name: m, prepare: 'true', matrix:");
 }
 
 /* --- one wedge, many dead --- */
@@ -257,13 +279,38 @@ static void the_kernel_names_the_culprit(void **state)
 {
     struct fixture *f = *state;
     attempt(f, "hog", "i1", "crew", 1, 5, "disk-full");
-    attempt(f, "fine", "i2", "crew", 1, 5, "disk-full")->evidence =
-        text("{\"kind\":\"wedge\",\"culprit\":{\"agent\":\"hog\"}}");
+    attempt(f, "fine", "i2", "crew", 1, 5, "disk-full")->evidence = text("{\"kind\":\"wedge\",\"caused_by\":\"hog\"}");
     advise(f, HEAD "defaults: {timeout: 2m}\nagents:\n  - {name: fine, run: x}\n  - {name: hog, run: x}\n");
     const struct bh_advice *a = the_only(f, BH_ADVICE_WEDGE);
     T_STR(a->summary, "'hog' took box 'crew' down, and agents that were fine with it");
     patch_has(a, "+  - {name: hog, topology: per-agent, run: x}\n");
     assert_null(strstr(a->patch, "timeout: 1"));
+}
+
+/* It took the processors, and went on. */
+static void a_culprit_may_survive(void **state)
+{
+    struct fixture *f = *state;
+    attempt(f, "hog", "i1", "crew", 1, 60, NULL);
+    struct bh_attempt_row *row = attempt(f, "fine", "i2", "crew", 1, 5, "timeout(run)");
+    row->evidence = text("{\"kind\":\"wedge\",\"what\":\"spin\",\"caused_by\":\"hog\"}");
+    row->detail = text("run took longer than 4.0s; the cause, as the kernel counts: agent 'hog'");
+    advise(f, CREW);
+    const struct bh_advice *a = the_only(f, BH_ADVICE_WEDGE);
+    T_STR(a->summary, "'hog' took box 'crew' down, and agents that were fine with it");
+    cites(a, "'fine' went down with it after 4.0s by timeout(run): run took longer than 4.0s; the cause", 5);
+    cites(a, "'hog' was at work in the box, and succeeded", 1);
+    patch_has(a, "+  - {name: hog, topology: per-agent, timeout: 10m, run: x}");
+}
+
+/* A wedge that nobody else felt, or whose cause nobody could tell, is its own. */
+static void a_wedge_of_one_is_none(void **state)
+{
+    struct fixture *f = *state;
+    attempt(f, "hog", "i1", "crew", 1, 5, "oom")->evidence = text("{\"kind\":\"wedge\",\"caused_by\":\"hog\"}");
+    attempt(f, "fine", "i2", "crew", 7, 8, "timeout(run)")->evidence = text("{\"kind\":\"wedge\",\"caused_by\":null}");
+    attempt(f, "late", "i3", "crew", 1, 9, NULL);
+    is_silent(f, CREW);
 }
 
 static void nobody_is_named_without_proof(void **state)
@@ -538,8 +585,12 @@ int main(void)
         TEST(short_setups_are_fine),
         TEST(little_to_save_is_no_news),
         TEST(what_a_snapshot_serves_or_could_not),
+        TEST(cells_can_be_attempts),
+        TEST(equal_cells_share_a_setup),
         TEST(who_met_the_limit_is_the_culprit),
         TEST(the_kernel_names_the_culprit),
+        TEST(a_culprit_may_survive),
+        TEST(a_wedge_of_one_is_none),
         TEST(nobody_is_named_without_proof),
         TEST(a_limit_of_one_s_own_is_no_wedge),
         TEST(one_after_the_other_is_no_wedge),
