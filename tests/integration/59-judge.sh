@@ -1,9 +1,9 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash
 # A judge that cannot be forged: attempts whose answer is wrong and that try to pass all the same, in both kinds of box of a
 # check, as the agent and as root of their boxes. Usage: 59-judge.sh MODE.
 # shellcheck source=tests/integration/lib.sh
-source "$BH_SOURCE/tests/integration/lib.sh"
+source "$(dirname "$0")/lib.sh"
 begin "$1" "$0" "$@"
 
 mkdir -p "$work/judge/given"
