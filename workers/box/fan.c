@@ -26,6 +26,7 @@
 #define BATCH 32 /* events, each with a descriptor */
 #define TRACES_MAX 16384
 #define MARKS_MAX 64 /* writers of one file that are told apart */
+#define NAMES_MAX 1024
 #define MOMENT_MAX 32768
 
 struct mark {
@@ -128,6 +129,8 @@ void bh_fan_name(struct bh_fan *f, uint64_t mount, uint64_t tag)
     void *value;
     if (mount == 0 || tag_of(f, mount) == tag)
         return;
+    if (f->n_names == NAMES_MAX) /* of those that ended long ago nobody asks */
+        memmove(f->names, f->names + 1, --f->n_names * sizeof(*f->names));
     *BH_PUSH(f->names, f->n_names, f->cap_names) = (struct name){mount, tag};
     for (size_t it = 0; bh_map_next(f->traces, &it, &key, &value);) {
         struct trace *t = value;

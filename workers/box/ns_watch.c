@@ -113,7 +113,8 @@ void bh_ns_watch_exec(struct bh_exec *exec)
         return;
     if (begin(box) == 0)
         return;
-    box->ns->unwatched = true; /* it will not be otherwise for the next box */
+    if (errno == EPERM || errno == EINVAL || errno == ENOSYS) /* it will not be otherwise for the next box */
+        box->ns->unwatched = true;
     bh_log(BH_LOG_DEBUG, "box.unwatched", "error", strerror(errno), NULL);
 }
 
