@@ -578,6 +578,31 @@ static int64_t fake_disk_bytes(const struct bh_box *box)
     return 4711;
 }
 
+static uint64_t fake_moment(struct bh_box *box)
+{
+    (void)box;
+    return 1;
+}
+
+static bool fake_writers(struct bh_box *box, uint64_t since, uint64_t inode, const char *path,
+                         struct bh_box_writers *ret)
+{
+    const struct fake_boxes *f = of_box(box_of(box));
+    (void)since;
+    (void)inode;
+    (void)path;
+    *ret = f->tell;
+    return f->tells;
+}
+
+static size_t fake_census(struct bh_box *box, struct bh_box_share *ret, size_t max)
+{
+    const struct fake_boxes *f = of_box(box_of(box));
+    size_t n = f->n_shares < max ? f->n_shares : max;
+    memcpy(ret, f->shares, n * sizeof(*ret));
+    return n;
+}
+
 static const struct bh_box_ops fake_ops = {
     .name = "fake",
     .enforceable = fake_enforceable,
@@ -589,6 +614,9 @@ static const struct bh_box_ops fake_ops = {
     .kill = fake_kill,
     .barrier = fake_barrier,
     .open_output = fake_open,
+    .moment = fake_moment,
+    .writers = fake_writers,
+    .census = fake_census,
     .freeze = fake_freeze,
     .destroy = fake_destroy,
 };

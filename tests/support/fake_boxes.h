@@ -34,6 +34,10 @@ struct fake_boxes {
     struct bh_buf journal; /* one line per call: "create KEY", "exec KEY ARGV0 ...", "kill 15", "destroy KEY keep" */
     void (*on_open)(void *arg, const char *path); /* before an output is opened */
     void *on_open_arg;
+    bool tells;                    /* who wrote, namely: */
+    struct bh_box_writers tell;    /* of every file and at every moment */
+    struct bh_box_share shares[4]; /* what each has taken */
+    size_t n_shares;
 };
 
 struct fake_boxes *fake_boxes_new(struct event_base *loop);
