@@ -29,7 +29,7 @@ static void check_pipeline(const struct bh_pipeline *p)
     for (size_t i = 0; i < p->n_agents; i++) {
         const struct bh_agent *a = &p->agents[i];
         BH_ASSERT(a->name.s && *a->name.s && a->path && (a->run.set || a->brain.set));
-        BH_ASSERT(a->stage < (int)p->n_stages && a->timeouts.run > 0 && a->attempts > 0);
+        BH_ASSERT(a->stage < (int)p->n_stages && a->timeouts.run > 0 && a->attempts.count > 0);
         for (size_t k = 0; k < a->n_outputs; k++)
             BH_ASSERT(!a->outputs[k].name.s != !a->outputs[k].glob.s);
         for (size_t k = 0; k < a->n_inputs; k++)
