@@ -161,6 +161,16 @@ def _read(size):
     return b"".join(parts)
 
 
+def _replace_environment(env):
+    # What stays is not touched: each page that is written is a page that is not shared.
+    now = os.environb
+    for name in [n for n in now if n not in env]:
+        del now[name]
+    for name, value in env.items():
+        if now.get(name) != value:
+            now[name] = value
+
+
 def _hear():
     line = b""
     while not line.endswith(b"\n"):
@@ -174,8 +184,7 @@ def _hear():
     env = dict(s.partition(b"=")[::2] for s in strings[1 + argc : 1 + argc + envc])
     os.close(_REPLY)
     os.chdir(strings[0])
-    os.environ.clear()
-    os.environb.update(env)
+    _replace_environment(env)
     return argv
 
 
@@ -245,6 +254,7 @@ def warm():
     if threads != 1:
         raise NotWarm("a fork server has one thread, and here are %d: a fork would have none of the others" % threads)
     _flush()
+    _reseed()  # so that what it needs is there, once and for all
     gc.collect()
     gc.freeze()  # else the collector would copy what all forks share
     sock.send(b"ready 1\n")
