@@ -40,7 +40,9 @@ static void tell_collision(const struct bh_val *v, struct bh_buf *out)
     bh_buf_addc(out, '\n');
     for (size_t i = 0; i < bh_val_len(writers); i++) {
         add_stay(out, "written by", bh_val_at(writers, i));
-        bh_buf_addf(out, ", as the kernel tells: last seen to at %s\n", text_of(bh_val_at(writers, i), "wrote"));
+        const char *wrote = bh_val_str_of(bh_val_at(writers, i), "wrote");
+        bh_buf_addf(out, wrote ? ", as the kernel tells: last at %s\n" : ", as the kernel tells: it has it open\n",
+                    wrote);
     }
     for (size_t i = 0; i < bh_val_len(alive); i++) {
         add_stay(out, "meanwhile there was", bh_val_at(alive, i));

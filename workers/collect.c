@@ -214,6 +214,7 @@ static bool judge_stored(struct bh_collect *c, const struct bh_store_job *job)
     struct bh_collect_item item = {
         .name = w->name,
         .path = w->path,
+        .device = w->now.st_dev,
         .inode = w->now.st_ino,
         .changed = w->sealed ? w->seal.st_ctim : w->now.st_ctim,
         .since_seal = !is_as_sealed(w, &w->now),

@@ -22,6 +22,7 @@ struct bh_collect_source { /* how an output is opened: as struct bh_box_ops.open
 /* In a shared box: how one output was found. */
 struct bh_collect_item {
     const char *name, *path;                /* path: relative to /workspace */
+    dev_t device;                           /* of the box, and */
     uint64_t inode;                         /* as the box has it; 0: it is gone */
     struct timespec changed;                /* its ctime when it was first looked at */
     bool since_seal;                        /* it is another file, or has changed, since it was first looked at, */

@@ -89,7 +89,7 @@ char *bh_collision_text(const struct bh_collision *c)
     add_what(&out, c);
     if (c->n_writers > 0) {
         bh_buf_adds(&out, c->how == BH_COLLISION_TWO_WRITERS ? "; the other, as the kernel tells: "
-                                                             : "; who wrote to it, as the kernel tells: ");
+                                                             : "; who writes to it, as the kernel tells: ");
         for (size_t i = 0; i < c->n_writers; i++)
             bh_evidence_add_who(&out, c->writers[i].who, i, c->n_writers);
     } else if (c->n_beside > 0) {

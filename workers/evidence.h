@@ -19,7 +19,7 @@ enum bh_collision_how {
 
 struct bh_collision_writer {
     const struct bh_stay *who;
-    struct bh_wall at;
+    struct bh_wall at; /* us 0: it has it open */
 };
 struct bh_collision {
     enum bh_collision_how how;

@@ -86,9 +86,14 @@ static void not_found(struct bh_verdict *ret, const struct bh_command_name *name
 /* Steps before the command that fail because of what its author wrote or what lies in the box. */
 static bool is_in_the_box(const char *step)
 {
-    static const char *const steps[] = {
-        "enter the working directory", "copy ", "empty ", "use /workspace", "make /workspace", "replace the symlink",
-        "be a fork server", "understand what is said on BULKHEAD_WARM_FD"};
+    static const char *const steps[] = {"enter the working directory",
+                                        "copy ",
+                                        "empty ",
+                                        "use /workspace",
+                                        "make /workspace",
+                                        "replace the symlink",
+                                        "be a fork server",
+                                        "understand what is said on BULKHEAD_WARM_FD"};
     for (size_t i = 0; i < BH_ARRAY_LEN(steps); i++) {
         if (bh_starts_with(step, steps[i]))
             return true;

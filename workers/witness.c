@@ -124,6 +124,20 @@ static void add_writers(const struct bh_witness *w, uint64_t since, const struct
     }
 }
 
+/* Also where nobody is told who writes: who has it open now can be looked up. */
+static void add_holders(const struct bh_witness *w, const struct bh_collect_item *item, struct bh_collision *c)
+{
+    const struct bh_box_ops *ops = ops_of(w->box);
+    uint64_t tags[BH_LEDGER_MAX];
+    size_t n = ops->holders ? ops->holders(w->box, item->device, item->inode, tags, BH_LEDGER_MAX) : 0;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < c->n_beside && c->n_writers < BH_LEDGER_MAX; k++) {
+            if (c->beside[k]->tag == tags[i])
+                c->writers[c->n_writers++] = (struct bh_collision_writer){.who = c->beside[k]};
+        }
+    }
+}
+
 static void find_writers(const struct bh_witness *w, const struct bh_collect_item *item, struct bh_collision *c)
 {
     if (c->how != BH_COLLISION_NONE)
@@ -132,6 +146,8 @@ static void find_writers(const struct bh_witness *w, const struct bh_collect_ite
         add_writers(w, w->began, item, false, c);
     if (c->n_writers > 0 && c->how == BH_COLLISION_NONE)
         c->how = BH_COLLISION_TWO_WRITERS;
+    if (c->n_writers == 0 && item->held)
+        add_holders(w, item, c);
     if (c->n_writers == 0 && c->how != BH_COLLISION_NONE)
         add_writers(w, w->began, item, true, c);
 }

@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "base/clock.h"
 #include "base/err.h"
 #include "topologies/limits.h"
@@ -187,6 +189,9 @@ struct bh_box_ops {
      * where nobody can tell.
      */
     bool (*writers)(struct bh_box *box, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret);
+    /* Of a shared box: the tags of those whose processes have the file open for writing, as far as that may be seen.
+     * May be absent. */
+    size_t (*holders)(struct bh_box *box, dev_t device, uint64_t inode, uint64_t *ret, size_t max);
     /* Of a shared box: what each exec that runs in it has taken. May be absent. */
     size_t (*census)(struct bh_box *box, struct bh_box_share *ret, size_t max);
     /* Ends the (quiet) box and turns its upper into run_dir/layers/LAYER, durable on success; the box is gone

@@ -214,6 +214,7 @@ static const struct bh_box_ops ns_ops = {
     .moment = bh_ns_moment,
     .writers = bh_ns_writers,
     .census = bh_ns_census,
+    .holders = bh_ns_holders,
     .freeze = op_freeze,
     .destroy = op_destroy,
 };

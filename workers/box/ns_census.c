@@ -62,6 +62,18 @@ size_t bh_ns_census(struct bh_box *box, struct bh_box_share *ret, size_t max)
     return n;
 }
 
+size_t bh_ns_holders(struct bh_box *box, dev_t device, uint64_t inode, uint64_t *ret, size_t max)
+{
+    size_t n = 0;
+    BH_LIST_FOREACH (it, tmp, &box->execs) {
+        const struct bh_exec *exec = EXEC(it);
+        int pid = exec->inside > 0 && !box->dead ? bh_disk_process_of_exec(box->pid, exec->inside) : 0;
+        if (pid > 0 && n < max && bh_share_holds(pid, device, inode))
+            ret[n++] = exec->tag;
+    }
+    return n;
+}
+
 /* It is over: what its group has counted, or what was noted when the box was stopped. */
 void bh_ns_census_ended(const struct bh_exec *exec, struct bh_exec_result *result)
 {

@@ -259,6 +259,7 @@ void bh_ns_warm_drop(struct bh_box *box);    /* forgets a server */
 /* The box is about to be stopped: what each exec has taken is noted as it is now. */
 void bh_ns_census_note(struct bh_box *box);
 size_t bh_ns_census(struct bh_box *box, struct bh_box_share *ret, size_t max);
+size_t bh_ns_holders(struct bh_box *box, dev_t device, uint64_t inode, uint64_t *ret, size_t max);
 /* While its groups are there. */
 void bh_ns_census_ended(const struct bh_exec *exec, struct bh_exec_result *result);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -103,6 +104,46 @@ void bh_share_of_processes(int pid, struct bh_box_share *share)
     fill(&share->processes, sum.processes > 0 ? sum.processes - 1 : -1); /* its PID 1 is ours */
 }
 
+/* --- descriptors --- */
+
+static DIR *open_fds(int pid)
+{
+    char path[48];
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir)
+        bh_close(fd);
+    return dir;
+}
+
+/* The links of descriptors have the rights of those: what can be written may be written through the link. */
+static bool is_held_by(int pid, dev_t device, uint64_t inode)
+{
+    struct stat st, link;
+    bool found = false;
+    DIR *dir = open_fds(pid);
+    for (const struct dirent *e; dir && !found && (e = readdir(dir));) {
+        found = e->d_name[0] != '.' && fstatat(dirfd(dir), e->d_name, &st, 0) == 0 && st.st_ino == inode &&
+                st.st_dev == device && fstatat(dirfd(dir), e->d_name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
+                link.st_mode & S_IWUSR;
+    }
+    if (dir)
+        (void)closedir(dir);
+    return found;
+}
+
+bool bh_share_holds(int pid, dev_t device, uint64_t inode)
+{
+    struct bh_disk_processes p = {0};
+    bool found = false;
+    bh_disk_processes_find(pid, &p);
+    for (size_t i = 0; i < p.len && i < PROCESSES_MAX && !found; i++)
+        found = is_held_by(p.items[i].pid, device, inode);
+    bh_disk_processes_fini(&p);
+    return found;
+}
+
 /* --- ports --- */
 
 /* "  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 31337 1 …" */
@@ -158,22 +199,17 @@ static void look_at_link(const char *text, const struct bh_listeners *l, struct 
 
 static void look_at_process(int pid, const struct bh_listeners *l, struct bh_box_share *share)
 {
-    char path[48], text[64];
-    (void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        bh_close(fd);
-        return;
-    }
-    for (const struct dirent *e; (e = readdir(dir));) {
-        ssize_t n = e->d_name[0] == '.' ? -1 : readlinkat(fd, e->d_name, text, sizeof(text) - 1);
+    char text[64];
+    DIR *dir = open_fds(pid);
+    for (const struct dirent *e; dir && (e = readdir(dir));) {
+        ssize_t n = e->d_name[0] == '.' ? -1 : readlinkat(dirfd(dir), e->d_name, text, sizeof(text) - 1);
         if (n > 0) {
             text[n] = '\0';
             look_at_link(text, l, share);
         }
     }
-    (void)closedir(dir);
+    if (dir)
+        (void)closedir(dir);
 }
 
 void bh_share_ports(int pid, const struct bh_listeners *l, struct bh_box_share *share)

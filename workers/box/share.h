@@ -10,6 +10,9 @@
 /* `pid`: the exec's PID 1 as the host numbers it; itself and all below it are counted. Fills what is -1. */
 void bh_share_of_processes(int pid, struct bh_box_share *share);
 
+/* Whether a process below `pid` has the file open for writing; what nobody may look into has nothing. */
+bool bh_share_holds(int pid, dev_t device, uint64_t inode);
+
 /* TCP ports on which somebody listens in the network of process `pid`, and the numbers of their sockets. */
 #define BH_LISTENERS_MAX 64
 struct bh_listeners {

@@ -124,7 +124,7 @@ static void changed_before_it_is_copied(void **state)
     tell(s.r, 1, true);
     is_collision(
         &s, "changed-after-end",
-        "output 'x' changed after its agent 'owner' had ended and before it was collected; who wrote to it, as "
+        "output 'x' changed after its agent 'owner' had ended and before it was collected; who writes to it, as "
         "the kernel tells: agent 'beside' (attempt 1)");
 }
 
@@ -139,7 +139,7 @@ static void held_open_by_somebody(void **state)
     struct scene s = {.r = *state, .at = 2, .act = hold};
     tell(s.r, 1, false); /* it is one that opened it at all */
     is_collision(&s, "held-open",
-                 "output 'x' is held open for writing although its agent 'owner' has ended; who wrote to it, as the "
+                 "output 'x' is held open for writing although its agent 'owner' has ended; who writes to it, as the "
                  "kernel tells: agent 'beside' (attempt 1)");
 }
 
