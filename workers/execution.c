@@ -537,6 +537,13 @@ static bool is_disposable(const struct bh_execution *e)
     return e->lease.kind == BH_LEASE_RUN && e->lease.check.n_argv == 0 && e->lease.keep == BH_LEASE_KEEP_NEVER;
 }
 
+/* What wrote to /usr is over where a box stands on snapshots: an agent sees it, and only root has more to write. */
+static bool writes_usr(const struct bh_execution *e)
+{
+    bool later = e->lease.kind == BH_LEASE_RUN && e->lease.box.n_snapshots > 0;
+    return e->lease.box.writable_usr && (!later || bh_x_is_root(e));
+}
+
 void bh_x_enter_own_box(struct bh_execution *e)
 {
     static const struct bh_box_events events = {on_created, on_lost};
@@ -555,7 +562,7 @@ void bh_x_enter_own_box(struct bh_execution *e)
         .n_layers = e->lease.box.n_layers,
         .snapshots = bh_exec_texts(e->arena, e->lease.box.snapshots, e->lease.box.n_snapshots),
         .n_snapshots = e->lease.box.n_snapshots,
-        .writable_usr = e->lease.box.writable_usr,
+        .writable_usr = writes_usr(e),
         .shared = false,
         .warm = bh_x_may_be_warm(e),
         .beneath = e->server ? bh_warm_server_exec(e->server) : NULL,

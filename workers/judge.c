@@ -266,7 +266,7 @@ static void make_box(struct bh_judge *j)
         .snapshots = bh_exec_texts(j->arena, box->snapshots, box->n_snapshots),
         .n_snapshots = box->n_snapshots,
         .workspace_of = j->spec.lease->check.fresh ? NULL : box->key,
-        .writable_usr = box->writable_usr,
+        .writable_usr = box->writable_usr && bh_streq(j->spec.lease->user, "root"),
     };
     j->box = bh_box_handle_new(j->spec.host->boxes, &spec, &events, j);
 }
