@@ -27,6 +27,7 @@ _SETNS = {"x86_64": 308, "aarch64": 268}
 # PyDLL keeps the interpreter's lock: the fork is made with it held, by the one thread that there is.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 
 
 class NotWarm(RuntimeError):
@@ -77,9 +78,8 @@ def _syscall(number, *args):
     return _libc.syscall(ctypes.c_long(number), *args)
 
 
-def _prctl(option, *args):
-    args = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in args]
-    return _libc.prctl(option, *(args + [ctypes.c_ulong(0)] * (4 - len(args))))
+def _prctl(option, first, second=0):
+    return _libc.prctl(option, first, second, 0, 0)
 
 
 # --- what a fork gives up: nobody believes it, the init of its box looks ---
@@ -112,14 +112,21 @@ def _fence():
     os.close(fd)
 
 
-def _give_up_setns():
+def _make_filter():
     def op(code, yes, no, k):
         return struct.pack("HBBI", code, yes, no, k)
 
     code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, _SETNS[os.uname().machine]) + op(6, 0, 0, 0x50001) + op(6, 0, 0, 0x7FFF0000)
     buffer = ctypes.create_string_buffer(code, len(code))
-    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
-    _check(_prctl(22, 2, ctypes.c_char_p(program)), "give up setns")
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer)))
+    return program, buffer
+
+
+_filter = _make_filter()  # made once: a fork has other things to do
+
+
+def _give_up_setns():
+    _check(_prctl(22, 2, ctypes.addressof(_filter[0])), "give up setns")
 
 
 def _keep_only(fds):
@@ -150,15 +157,11 @@ def _become_new(fds, parent):
 # --- what it is told ---
 
 
-def _read(size):
-    parts = []
-    while size > 0:
-        part = os.read(_REPLY, size)
-        if not part:
-            os._exit(1)
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+def _read(have):
+    part = os.read(_REPLY, 65536)
+    if not part:
+        os._exit(1)
+    return have + part
 
 
 def _replace_environment(env):
@@ -172,13 +175,16 @@ def _replace_environment(env):
 
 
 def _hear():
-    line = b""
-    while not line.endswith(b"\n"):
-        line += _read(1)
+    have = b""
+    while b"\n" not in have:
+        have = _read(have)
+    line, _, have = have.partition(b"\n")
     word, argc, envc, size = line.split()
     if word != b"go":
         os._exit(1)
-    strings = _read(int(size)).split(b"\0")
+    while len(have) < int(size):
+        have = _read(have)
+    strings = have.split(b"\0")
     argc, envc = int(argc), int(envc)
     argv = [os.fsdecode(s) for s in strings[1 : 1 + argc]]
     env = dict(s.partition(b"=")[::2] for s in strings[1 + argc : 1 + argc + envc])
