@@ -29,7 +29,7 @@
 /* How long a run's dying owner is waited for: its launcher holds the lock until every box is gone. */
 #define OWNER_WAIT_NS (10 * BH_NS_PER_S)
 
-enum { TOKEN_BYTES = 16, N_SIGNALS = 3, MIN_SLOTS = 4, SLOTS_PER_CPU = 2, TICK_US = 250000 };
+enum { TOKEN_BYTES = 16, N_SIGNALS = 3, MIN_SLOTS = 4, SLOTS_PER_CPU = 2, FORKS_PER_CPU = 8, TICK_US = 250000 };
 
 struct session {
     const struct bh_run_options *options;
@@ -180,6 +180,18 @@ static int watch_signals(struct session *s, struct bh_err **err)
 
 /* --- setting up --- */
 
+/* Attempts of one agent are to run at once where that is anything like what the host can hold. */
+static int64_t forks_at_once(const struct bh_plan *plan)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < plan->n_agents; i++) {
+        const struct bh_agent *doc = plan->agents[i].doc;
+        if (plan->agents[i].topology == BH_TOPOLOGY_PER_ATTEMPT && doc->attempts.count > most)
+            most = doc->attempts.count;
+    }
+    return most;
+}
+
 static int slots(const struct session *s)
 {
     int64_t asked =
@@ -187,6 +199,9 @@ static int slots(const struct session *s)
     cpu_set_t cpus;
     int n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
     int held = n * SLOTS_PER_CPU > MIN_SLOTS ? n * SLOTS_PER_CPU : MIN_SLOTS;
+    int64_t forks = forks_at_once(bh_live_run_plan(s->run));
+    forks = forks < n * FORKS_PER_CPU ? forks : n * FORKS_PER_CPU;
+    held = forks > held ? (int)forks : held;
     return asked > 0 ? (int)(asked < 1000 ? asked : 1000) : held;
 }
 
