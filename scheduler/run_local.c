@@ -90,7 +90,7 @@ static void on_node(void *arg, size_t node)
             last = bh_engine_attempt(engine, i - 1);
     }
     const struct bh_run_watch *watch = &s->options->watch;
-    if (watch->node && last && bh_live_run_plan(s->run)->agents[node].topology == BH_TOPOLOGY_PER_ATTEMPT) {
+    if (watch->node && last && bh_live_run_plan(s->run)->agents[node].forks) {
         struct bh_attempt whole = *last;
         BH_CLEANUP_FREE char *detail = sum_up(s, node, &whole);
         watch->node(watch->arg, node, bh_engine_node(engine, node)->state, &whole, detail);
@@ -106,7 +106,11 @@ static void on_attempt(void *arg, size_t index)
     struct session *s = arg;
     const struct bh_attempt *attempt = bh_engine_attempt(bh_live_run_engine(s->run), index);
     const struct bh_run_watch *watch = &s->options->watch;
-    if (watch->attempt)
+    bool once = attempt->kind != BH_EXECUTION_RUN; /* a setup from its start to its end, then the agent itself */
+    if (watch->attempt && once && attempt->state < BH_ATTEMPT_SUCCEEDED)
+        watch->attempt(watch->arg, attempt->node,
+                       attempt->state > BH_ATTEMPT_LEASED ? BH_ATTEMPT_SETUP : attempt->state);
+    else if (watch->attempt && !once)
         watch->attempt(watch->arg, attempt->node, attempt->state);
 }
 

@@ -222,6 +222,11 @@ void bh_placement_make(struct bh_planner *pl)
     for (size_t a = 0; a < plan->n_agents; a++)
         place_agent(&place, a);
     fill_members(plan, pl->arena);
+    for (size_t a = 0; a < plan->n_agents; a++) {
+        struct bh_plan_agent *agent = &plan->agents[a];
+        bool own_setup = agent->n_setup > 0 && !plan->boxes[agent->box].shared;
+        agent->forks = agent->topology == BH_TOPOLOGY_PER_ATTEMPT || own_setup;
+    }
     for (size_t b = 0; b < plan->n_boxes; b++) {
         if (plan->boxes[b].shared)
             bh_shared_box_settle(pl, b);

@@ -47,6 +47,7 @@ struct bh_plan_agent {
     const struct bh_agent *doc;
     int stage;
     size_t box;                /* index into plan->boxes */
+    bool forks;                /* starts from a state that was made before, or is judged: executions of several kinds */
     enum bh_topology topology; /* what placement made of it */
     /*
      * Sorted by agent, one per agent (the strictest kind; NEEDS before DATA, which the inputs tell too). Barriers are

@@ -22,7 +22,7 @@
  * What makes a run end as it does:
  *   - a failed node counts as a failure unless somebody handles it: `continue_on_failure`, or a dependent that takes it
  *     as OPTIONAL. More than `failures_allowed` of them fail the run: nothing new starts (no retry either; `keep_going`
- *     lifts this), what runs finishes, what never started is `skipped`;
+ *     lifts this), what runs finishes (a node of several executions with all of them), what never started is `skipped`;
  *   - who REQUIREs a node that did not succeed is `skipped` at once, and so on; that alone fails no run;
  *   - CANCEL, DEADLINE: what never started is `cancelled`, what runs is killed; the run ends `cancelled`, or `failed`
  * by `timeout`. Of the two the first counts. An execution that still succeeds is done all the same.

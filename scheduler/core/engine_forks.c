@@ -12,8 +12,9 @@
  *
  * The node is `active` while a unit is live, or between the choice and the answer to the effect PUBLISH; `ready` or
  * `waiting` while none is live and some unit is still to start. It is in the ready queue exactly while `queued`, and it
- * may be both active and queued. Nothing of it starts while the run is stopped: attempts that have not started count as
- * not started, and the node is opened again with them when a person resumes.
+ * may be both active and queued. Once it has begun it goes on like anybody who runs when the failure budget stops new
+ * starts; only what ended badly is not tried again. What was cut off by a new owner then, or by a cancel, is not
+ * started again, and the node is opened with it when a person resumes.
  *
  * A setup or preparation is made again whenever its snapshot may be gone: with a new owner, and when the host or the
  * box of an attempt failed. Where it is still there under its key, that costs next to nothing.
@@ -74,7 +75,7 @@ static enum bh_execution kind_of(const struct bh_spec_forks *rules, const struct
 size_t bh_fork_next(struct bh_engine *e, size_t node)
 {
     struct bh_engine_forks *f = forks_of(e, node);
-    if (f->stopping)
+    if (f->stopping || f->cut_off)
         return BH_NONE;
     for (size_t u = 0; u < f->n_once; u++) {
         if (f->units[u].state == BH_UNIT_READY)
@@ -122,6 +123,7 @@ void bh_fork_leased(struct bh_engine *e, size_t node, size_t attempt)
 {
     struct bh_engine_forks *f = forks_of(e, node);
     size_t unit = bh_fork_next(e, node);
+    BH_ASSERT(unit != BH_NONE);
     struct bh_attempt *a = &e->attempts[attempt].pub;
     struct bh_engine_unit *u = &f->units[unit];
     e->attempts[attempt].unit = unit;
@@ -131,6 +133,7 @@ void bh_fork_leased(struct bh_engine *e, size_t node, size_t attempt)
     u->state = BH_UNIT_LIVE;
     u->execution = attempt;
     f->n_live++;
+    f->begun = true;
     f->queued = false;
     if (a->kind == BH_EXECUTION_SETUP && setup_of(e, node))
         setup_of(e, node)->busy = true;
@@ -214,6 +217,10 @@ void bh_fork_ended_badly(struct bh_engine *e, size_t attempt, bool free_of_charg
         ++*(bh_retry_is_host(reason) ? &u->retry.host_tries : &u->retry.other_tries);
     bool again = bh_retry_again(&u->retry, reason, e->spec->nodes[node].retries, free_of_charge);
     bool cut_off = e->stop != BH_STOP_NONE && (free_of_charge || a->pub.state != BH_ATTEMPT_FAILED);
+    if (cut_off) {
+        f->cut_off = true;
+        dequeue(e, node);
+    }
     set_unit(f, unit, (again && e->stop == BH_STOP_NONE) || cut_off ? BH_UNIT_READY : BH_UNIT_FAILED);
     u->reason = reason;
     u->phase = a->pub.phase;
@@ -334,16 +341,24 @@ static void stop_losers(struct bh_engine *e, size_t node, struct bh_effects *fx)
     }
 }
 
+static bool may_go_on(const struct bh_engine *e)
+{
+    return e->stop == BH_STOP_NONE || e->stop == BH_STOP_BUDGET;
+}
+
 /* Nobody is live and nothing is decided: the rest starts as soon as it may, or never. */
 static void go_on(struct bh_engine *e, size_t node)
 {
+    struct bh_engine_forks *f = forks_of(e, node);
     dequeue(e, node);
-    if (e->stop == BH_STOP_NONE)
+    if (e->stop == BH_STOP_NONE || (may_go_on(e) && bh_fork_next(e, node) != BH_NONE && bh_node_unmet(e, node) == 0)) {
         bh_node_again(e, node);
-    else if (e->stop == BH_STOP_BUDGET)
+        f->begun = e->nodes[node].pub.state == BH_NODE_READY;
+    } else if (e->stop == BH_STOP_BUDGET) {
         bh_node_leave_out(e, node, e->failure.node);
-    else
+    } else {
         bh_node_cancel(e, node);
+    }
 }
 
 bool bh_fork_settle(struct bh_engine *e, size_t node, struct bh_effects *fx, struct bh_node_failure *ret)
@@ -353,7 +368,7 @@ bool bh_fork_settle(struct bh_engine *e, size_t node, struct bh_effects *fx, str
     struct bh_select_verdict v = decide(e, node);
     if (v.answer == BH_SELECT_WAIT && f->n_live == 0)
         go_on(e, node);
-    else if (v.answer == BH_SELECT_WAIT && e->stop == BH_STOP_NONE)
+    else if (v.answer == BH_SELECT_WAIT && may_go_on(e))
         bh_fork_requeue(e, node);
     if (v.answer == BH_SELECT_WAIT)
         return true;
@@ -407,11 +422,17 @@ void bh_fork_unqueue_all(struct bh_engine *e)
     }
 }
 
+bool bh_fork_has_begun(const struct bh_engine *e, size_t node)
+{
+    return e->nodes[node].forks && e->nodes[node].forks->begun;
+}
+
 void bh_fork_forgive(struct bh_engine *e, size_t node)
 {
     struct bh_engine_forks *f = forks_of(e, node);
     for (size_t u = 0; u < f->n_units; u++)
         f->units[u].retry = (struct bh_retry_state){0};
+    f->cut_off = false;
 }
 
 void bh_fork_reopen(struct bh_engine *e, size_t node, bool all)
@@ -428,7 +449,7 @@ void bh_fork_reopen(struct bh_engine *e, size_t node, bool all)
             set_selected(e, node, u, false);
         set_unit(f, u, BH_UNIT_READY);
     }
-    f->stopping = f->refused = false;
+    f->stopping = f->refused = f->cut_off = f->begun = false;
 }
 
 bool bh_engine_is_final(const struct bh_engine *e, struct bh_instance_id instance)

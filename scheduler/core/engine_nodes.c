@@ -21,7 +21,8 @@
  *   skipped    blamed; reason INPUT_SKIPPED, or NONE where the failure budget kept it from starting; who was left out
  *              by request blames nobody, and is never opened again
  *   cancelled  the run was cancelled, ran out of time, or bulkhead died with it while nothing could start any more
- * While the run is stopped (`stop` is not NONE) no node is waiting or ready.
+ * While the run is stopped (`stop` is not NONE) no node is waiting or ready, but nodes of several executions that have
+ * begun when the failure budget stopped it.
  */
 #include "scheduler/core/engine_priv.h"
 
@@ -236,6 +237,13 @@ static bool is_unstarted(const struct bh_engine *e, size_t node)
     return s == BH_NODE_WAITING || s == BH_NODE_READY;
 }
 
+/* It has begun, and is neither held up nor over: the failure of another does not keep the rest of it from starting. */
+static bool goes_on(const struct bh_engine *e, size_t node)
+{
+    enum bh_node_state s = e->nodes[node].pub.state;
+    return bh_fork_has_begun(e, node) && (s == BH_NODE_READY || s == BH_NODE_ACTIVE);
+}
+
 /*
  * In both, a group that closes on the way may make nodes ready that stand further on in the loop; they are closed when
  * it gets there.
@@ -253,11 +261,15 @@ void bh_nodes_close_cancelled(struct bh_engine *e)
 void bh_nodes_close_skipped(struct bh_engine *e, size_t blamed)
 {
     for (size_t n = 0; n < e->spec->n_nodes; n++) {
-        if (is_unstarted(e, n))
+        if (is_unstarted(e, n) && !goes_on(e, n))
             skip(e, n, BH_REASON_NONE, blamed);
     }
     bh_ready_clear(&e->ready);
     bh_fork_unqueue_all(e);
+    for (size_t n = 0; n < e->spec->n_nodes; n++) {
+        if (goes_on(e, n))
+            bh_fork_requeue(e, n);
+    }
 }
 
 static void reopen(struct bh_engine *e, size_t node)

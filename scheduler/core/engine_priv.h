@@ -21,7 +21,8 @@
 #define BH_ENGINE_MAX_INSTANCES 999999 /* what an instance id can count */
 #define BH_NONE SIZE_MAX
 
-/* Why nothing starts any more. While it is not NONE, no node is waiting or ready. */
+/* Why nothing starts any more. While it is not NONE, no node is waiting or ready; BUDGET: but those of several
+ * executions that have begun. */
 enum bh_stop { BH_STOP_NONE, BH_STOP_BUDGET, BH_STOP_CANCEL, BH_STOP_DEADLINE };
 
 enum bh_box_mode {
@@ -51,9 +52,11 @@ struct bh_engine_forks {
     bool queued;                    /* in the ready queue */
     bool stopping;                  /* the choice is made */
     bool refused;                   /* its choice could not be published */
-    size_t publishing;              /* the unit whose outputs are being published, or BH_NONE */
-    struct bh_list wait;            /* in a setup's waiters or nowhere */
-    size_t node;                    /* set while it waits there */
+    bool begun;                     /* something of it was leased since it was opened last */
+    bool cut_off;        /* something of it was lost when nothing could be tried again: no more of it starts */
+    size_t publishing;   /* the unit whose outputs are being published, or BH_NONE */
+    struct bh_list wait; /* in a setup's waiters or nowhere */
+    size_t node;         /* set while it waits there */
 };
 struct bh_engine_setup {
     bool busy; /* somebody makes it */
@@ -207,6 +210,7 @@ void bh_fork_publish(struct bh_engine *e, size_t node, struct bh_effects *fx);
 bool bh_fork_published(struct bh_engine *e, const struct bh_event *ev, size_t *ret_node);
 void bh_forks_new_owner(struct bh_engine *e, struct bh_effects *fx);
 void bh_fork_unqueue_all(struct bh_engine *e); /* the ready queue was emptied */
+bool bh_fork_has_begun(const struct bh_engine *e, size_t node);
 void bh_fork_forgive(struct bh_engine *e, size_t node);
 /* Its node is opened again; `all`: also those who passed, for what they started from may be another now. */
 void bh_fork_reopen(struct bh_engine *e, size_t node, bool all);

@@ -111,7 +111,7 @@ static size_t setup_group_of(struct making *m, const struct bh_plan_agent *a)
 static struct bh_spec_forks *forks_of(struct making *m, const struct bh_plan_agent *a)
 {
     const struct bh_attempts *doc = &a->doc->attempts;
-    if (a->topology != BH_TOPOLOGY_PER_ATTEMPT)
+    if (!a->forks)
         return NULL;
     struct bh_spec_forks *f = bh_alloc(sizeof(*f));
     *f = (struct bh_spec_forks){

@@ -107,6 +107,8 @@ char *bh_attempts_detail(const struct bh_plan *plan, const struct bh_engine *eng
     if (bh_engine_node(engine, node)->reason == BH_REASON_COLLISION && choice) {
         bh_buf_adds(&out, choice);
         blamed = NULL;
+    } else if (t.once && detail && plan->agents[node].topology != BH_TOPOLOGY_PER_ATTEMPT) {
+        bh_buf_adds(&out, detail);
     } else if (t.once) {
         bh_buf_addf(&out, "its %s failed, so no attempt could start from it%s%s",
                     t.once->kind == BH_EXECUTION_SETUP ? "setup" : "preparation", detail ? ": " : "",

@@ -41,7 +41,7 @@ static char *json_text(const struct bh_val *v)
 /* Whether attempts start from what was made once, or this is what makes it. */
 static bool forks(const struct maker *m)
 {
-    return m->agent->topology == BH_TOPOLOGY_PER_ATTEMPT;
+    return m->agent->forks;
 }
 
 static bool is_run(const struct maker *m)

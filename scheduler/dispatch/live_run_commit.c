@@ -99,7 +99,7 @@ static const struct bh_val *facts_of_failed_node(const struct bh_live_run *run, 
     (void)bh_engine_failure(run->engine, &node);
     if (node >= run->plan->n_agents)
         return bh_map_get(run->facts, BH_FACTS_OF_FREEZE);
-    if (run->plan->agents[node].topology == BH_TOPOLOGY_PER_ATTEMPT)
+    if (run->plan->agents[node].forks)
         return *ret_own = facts_of_attempts(run, node);
     for (size_t i = bh_engine_n_attempts(run->engine); i > 0; i--) {
         const struct bh_attempt *attempt = bh_engine_attempt(run->engine, i - 1);

@@ -273,8 +273,7 @@ bool bh_live_run_end(struct bh_live_run *run, const struct bh_lease *lease, cons
     };
     const struct bh_plan_agent *agent = &run->plan->agents[attempt->node];
     bool succeeded = event.state == BH_ATTEMPT_SUCCEEDED;
-    bool forks = agent->topology == BH_TOPOLOGY_PER_ATTEMPT;
-    bool numbered = forks && (bh_agent_numbered(agent->doc) || !succeeded);
+    bool numbered = agent->forks && (bh_agent_numbered(agent->doc) || !succeeded);
     struct bh_val *facts = facts_of_result(lease, result);
     struct outputs o = outputs_of(agent, lease, result, numbered);
     if (succeeded && !numbered)

@@ -17,7 +17,7 @@ write_pipeline() { # top-level lines; the table is on fd 3
 judge() { # table; the run's JSON on stdin
   python3 -c '
 import json, sys
-agents = {a["name"]: a["attempts"][-1] for a in json.load(sys.stdin)["agents"]}
+agents = {a["name"]: (a["attempts"] or a["preparations"])[-1] for a in json.load(sys.stdin)["agents"]}
 for row in open(sys.argv[1]).read().splitlines():
     name, _, reason, code, signal, detail = row.split("|")
     a = agents[name]

@@ -67,7 +67,7 @@ struct sim_node_book {
     struct sim_unit_book *units; /* of a node of several executions; else NULL */
     size_t n_live, publishing;   /* publishing: an attempt, or SIZE_MAX */
     int passes;
-    bool may_redo, published, refused;
+    bool may_redo, published, refused, begun;
     bool done, handled;
     int successes, starts;
     size_t live;          /* attempt, or SIZE_MAX */

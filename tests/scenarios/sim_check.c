@@ -269,7 +269,8 @@ static void check_lease(struct sim_book *b, const struct bh_engine *e, const str
     const char *name = name_of(b, f->node);
     MUST(!n->done, "%s is done and was leased again", name);
     MUST(n->units || n->live == SIZE_MAX, "%s has two live executions", name);
-    MUST(!nothing_may_start(b), "%s was leased when nothing may start", name);
+    MUST(!nothing_may_start(b) || (n->begun && !b->cancelled && !b->timed_out), "%s was leased when nothing may start",
+         name);
     MUST(missing(b, e, f->node) == 0, "%s was leased before what it waits for had ended", name);
     MUST(!bh_engine_box(e, f->box)->freezing, "%s was leased into a box that freezes", name);
     MUST(f->box == b->spec->nodes[f->node].box, "%s was leased into another box", name);
@@ -397,7 +398,8 @@ static void check_node(struct sim_book *b, const struct bh_engine *e, size_t i)
     MUST(s != BH_NODE_WAITING || missing(b, e, i) > 0, "%s waits for nothing", name);
     MUST(s != BH_NODE_READY || missing(b, e, i) == 0, "%s is ready too early", name);
     if (s == BH_NODE_WAITING || s == BH_NODE_READY)
-        MUST(!nothing_may_start(b), "%s is %s when nothing may start", name, bh_node_state_text(s));
+        MUST(!nothing_may_start(b) || (n->begun && !b->cancelled && !b->timed_out), "%s is %s when nothing may start",
+             name, bh_node_state_text(s));
     if (s == BH_NODE_SKIPPED)
         check_skipped(b, e, i);
     else if (s == BH_NODE_FAILED && !n->units)

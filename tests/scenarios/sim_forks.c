@@ -104,6 +104,7 @@ void sim_fork_leased(struct sim_book *b, const struct bh_engine *e, const struct
     MUST(n->publishing == SIZE_MAX, "%s starts while it publishes", name);
     MUST(f->try_ == ++u->starts, "%s.%d: try %d, start %d", name, f->attempt, f->try_, u->starts);
     u->passed = false;
+    n->begun = true;
     n->n_live++;
 }
 
@@ -173,6 +174,7 @@ void sim_fork_check(struct sim_book *b, const struct bh_engine *e, size_t i)
     struct sim_node_book *n = &b->nodes[i];
     const char *name = b->spec->nodes[i].name;
     enum bh_node_state s = bh_engine_node(e, i)->state;
+    n->begun = n->begun && (s == BH_NODE_READY || s == BH_NODE_ACTIVE);
     MUST((s == BH_NODE_ACTIVE) == (n->n_live > 0 || n->publishing != SIZE_MAX), "%s is %s, the book differs", name,
          bh_node_state_text(s));
     if (s == BH_NODE_DONE && !n->done)
