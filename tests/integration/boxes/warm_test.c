@@ -141,7 +141,7 @@ static void end_attempt(struct attempt *a)
 }
 
 /* A server whose forks do what the second word of `run` says. */
-#define PRELUDE "import bulkhead, os, sys, random, time\n"
+#define PRELUDE "import bulkhead, os, sys, random, signal\n"
 #define SERVER                                                  \
     PRELUDE "numbers = list(range(1000))\n"                     \
             "open('/workspace/state', 'w').write('prepared')\n" \
@@ -300,12 +300,12 @@ static void check_refused(const char *program, int error, const char *step)
 static void a_server_that_is_none_is_refused(void **state)
 {
     (void)state;
-    check_refused("import os, time\nos.write(3, b'hello, I am ready')\ntime.sleep(60)\n", EPROTO, "BULKHEAD_WARM_FD");
-    check_refused(PRELUDE "import subprocess\nsubprocess.Popen(['/bin/sleep', '60'])\nbulkhead.warm()\n", EBUSY,
-                  "1 other processes");
+    check_refused("import os, signal\nos.write(3, b'hello, I am ready')\nsignal.pause()\n", EPROTO, "BULKHEAD_WARM_FD");
+    check_refused(PRELUDE "import subprocess\nsubprocess.Popen(['/bin/cat'], stdin=subprocess.PIPE)\nbulkhead.warm()\n",
+                  EBUSY, "1 other processes");
     check_refused(PRELUDE "f = open('/workspace/open', 'w')\nbulkhead.warm()\n", EBUSY, "open for writing");
-    check_refused("import os, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
-                  "os.write(3, b'ready 1\\n')\ntime.sleep(60)\n",
+    check_refused("import os, signal, threading\nthreading.Thread(target=threading.Event().wait).start()\n"
+                  "os.write(3, b'ready 1\\n')\nsignal.pause()\n",
                   EBUSY, "threads");
 }
 
@@ -313,7 +313,7 @@ static void the_helper_refuses_threads(void **state)
 {
     struct server s;
     (void)state;
-    start_server(&s, PRELUDE "import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    start_server(&s, PRELUDE "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
                              "bulkhead.warm()\n");
     T_TRUE(!s.warm);
     kit_finish(&s.box, &s.exec);
@@ -346,7 +346,7 @@ static void check_bad_fork(const char *program, int error, const char *step)
             "sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fileno=3)\n" \
             "sock.send(b'ready 1\\n')\n"                                                 \
             "text, fds, _, _ = socket.recv_fds(sock, 128, 32)\n"                         \
-            "spaces = int(text.split()[2])\n" body "\nwhile True: time.sleep(60)\n"
+            "spaces = int(text.split()[2])\n" body "\nwhile True: signal.pause()\n"
 /* The rest of a well-behaved fork. */
 #define FORK(more)                                                       \
     "if os.fork() == 0:\n"                                               \
@@ -373,7 +373,7 @@ static void forks_that_are_not_what_they_must_be(void **state)
                    "shares memory");
     check_bad_fork(BY_HAND(FORK("        B._become_new(fds, parent); B._prctl(4, 0)\n")), ENOENT, "status of the fork");
     check_bad_fork(BY_HAND(FORK("        B._become_new(fds, parent)\n"
-                                "        if os.fork() == 0: os.close(3); time.sleep(60)\n")),
+                                "        if os.fork() == 0: os.close(3); signal.pause()\n")),
                    EEXIST, "2 processes have come");
     check_bad_fork(BY_HAND("again = spaces - 1\n"
                            "if os.fork() == 0:\n"
@@ -391,9 +391,9 @@ static void a_fork_that_its_server_keeps_is_not_run(void **state)
     check_bad_fork(
         BY_HAND("if os.fork() == 0:\n"
                 "    parent = B._enter(fds, spaces)\n"
-                "    if os.fork() != 0: time.sleep(60)\n"
+                "    if os.fork() != 0: signal.pause()\n"
                 "    B._keep_only(fds); B._drop_everything(); os.chdir('/'); B._fence(); B._give_up_setns()\n"
-                "    os.write(3, b'here\\n'); B._hear(); time.sleep(60)"),
+                "    os.write(3, b'here\\n'); B._hear(); signal.pause()"),
         ECHILD, "has not let go");
 }
 
@@ -407,7 +407,7 @@ static void a_dead_server_ends_nobody_else(void **state)
     start_attempt(&s, &a, 1, "print('begun'); sys.stdout.flush(); sys.stdin.read(); print('over')");
     start_attempt(&s, &b, 2,
                   "print('begun'); sys.stdout.flush()\n"
-                  "while not os.path.exists('/workspace/never'): time.sleep(0.01)");
+                  "signal.pause()");
     while (a.exec.out.len == 0 && !a.exec.done)
         kit_drain(&kit, &a.exec);
     while (b.exec.out.len == 0 && !b.exec.done)
@@ -446,7 +446,7 @@ static void boxes_die_with_that_of_their_server(void **state)
     (void)state;
     start_server(&s, SERVER);
     must_be_warm(&s);
-    start_attempt(&s, &a, 1, "time.sleep(60)");
+    start_attempt(&s, &a, 1, "signal.pause()");
     T_INT(kit_destroy(&s.box, false), 0);
     kit_finish(&s.box, &s.exec);
     T_INT(s.exec.result.end, BH_EXEC_BOX_LOST);
@@ -469,7 +469,7 @@ static void what_an_attempt_leaves_dies(void **state)
     run_attempt(&s, &a, 1,
                 "if os.fork() == 0:\n"
                 "    os.setsid()\n"
-                "    while True: time.sleep(60)\n"
+                "    while True: signal.pause()\n"
                 "sys.exit(3)");
     check_end(&a, BH_EXEC_EXITED, 3);
     T_INT(kit_barrier(&a.box), 0);
@@ -487,13 +487,14 @@ static void a_server_that_writes_into_an_attempt_is_noticed(void **state)
     struct server s;
     struct attempt a;
     (void)state;
-    start_server(&s, BY_HAND("if os.fork() == 0:\n"
+    start_server(&s, BY_HAND("r, w = os.pipe()\n"
+                             "if os.fork() == 0:\n"
                              "    if os.fork() == 0:\n"
                              "        for f in fds[4:6] + fds[7:4 + spaces]: B._libc.setns(f, 0)\n"
-                             "        h = open('/workspace/out/forged', 'w'); h.write('x')\n"
-                             "        while True: time.sleep(60)\n"
+                             "        h = open('/workspace/out/forged', 'w'); os.write(w, b'x')\n"
+                             "        while True: signal.pause()\n"
                              "    os._exit(0)\n"
-                             "os.wait(); time.sleep(0.3)\n" FORK("        B._become_new(fds, parent)\n")));
+                             "os.wait(); os.read(r, 1)\n" FORK("        B._become_new(fds, parent)\n")));
     must_be_warm(&s);
     run_attempt(&s, &a, 1, "");
     check_end(&a, BH_EXEC_EXITED, 0);
