@@ -72,6 +72,30 @@ if why=$(examples/pinned-versions/fetch 2>&1); then
 else
   skip_some npm "pinned-versions needs two packages: $why"
 fi
+
+# --- fix-minimist: best of five, and a judge that says which
+if why=$(examples/fix-minimist/fetch 2>&1); then
+  expect 0 'fix-minimist runs' bulkhead run examples/fix-minimist/pipeline.yaml -q
+  expect 0 'show' bulkhead show @latest -o json
+  shown=$out
+  same 'one fix of five is right' "$(printf '%s' "$shown" | python3 -c 'import json, sys
+tries = json.load(sys.stdin)["agents"][0]["attempts"]
+print([t["attempt"] for t in tries if t["status"] == "succeeded" and t["attempt"] > 0])')" '[4]'
+  expect 0 'its output has the plain name' bulkhead get @latest index.js --to - -q
+  has 'and is that fix' "$out" isConstructorOrProto
+  expect 0 'those of the others stay' bulkhead get @latest index.js@2 --to - -q
+  lacks 'as they were' "$out" isConstructorOrProto
+  for attempt in 1 2 3 5; do
+    expect 0 "what the judge said to attempt $attempt" bulkhead logs @latest --attempt $attempt
+    has 'is a test that failed' "$out" 'not ok 14'
+    lacks 'and none of the package itself' "$out" 'not ok 144'
+  done
+  expect 0 'a second run' bulkhead run examples/fix-minimist/pipeline.yaml -q
+  expect 0 'show' bulkhead show @latest
+  has 'starts from what was prepared' "$out" found
+else
+  skip_some npm "fix-minimist needs minimist: $why"
+fi
 check 'nothing is left running' wait_for_none
 
 done_testing
