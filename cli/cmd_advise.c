@@ -130,7 +130,9 @@ static void print_advice(const struct question *q, const struct bh_advice *advic
         bh_cli_print_escaped(advice->action);
     }
     putchar('\n');
-    if (!advice->patch)
+    if (advice->later)
+        printf("  apply the changes above, and ask again for this one\n");
+    else if (!advice->patch)
         printf("  the change is yours to make: these lines cannot be changed mechanically\n");
     else if (!*advice->patch)
         printf("  the change above does it\n");

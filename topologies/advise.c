@@ -121,6 +121,9 @@ void bh_advice_own_box(struct bh_advices *list, struct bh_advice *advice, const 
 
 /* --- patches --- */
 
+/* Each patch is proven by planning the document again: that many bytes of it in sum, and one at least. */
+enum { PROVEN_MAX = 4 * 1024 * 1024 };
+
 static bool change_one(struct bh_editor *ed, const struct bh_change *c)
 {
     const struct bh_node *map = c->agent ? bh_editor_agent(ed, c->agent) : ed->root;
@@ -181,14 +184,20 @@ void bh_advices_finish(const struct bh_advise_subject *subject, struct bh_advice
 {
     BH_CLEANUP_BUF struct bh_buf now = BH_BUF_INIT;
     bh_buf_add(&now, subject->text, subject->len);
+    size_t faults = list->len > 0 ? faults_of(subject->file, &now) : 0, proven = 0;
     if (list->len > 1)
         qsort(list->items, list->len, sizeof(*list->items), by_rule);
     for (size_t i = 0; i < list->len; i++) {
         struct bh_advice *advice = &list->items[i];
         BH_CLEANUP_BUF struct bh_buf next = BH_BUF_INIT, patch = BH_BUF_INIT;
-        if (advice->n_changes == 0 || !changed_text(subject->file, advice, &now, &next) ||
-            faults_of(subject->file, &next) > faults_of(subject->file, &now))
+        advice->later = advice->n_changes > 0 && proven > PROVEN_MAX;
+        if (advice->later || advice->n_changes == 0 || !changed_text(subject->file, advice, &now, &next))
             continue;
+        size_t faults_then = faults_of(subject->file, &next);
+        proven += next.len;
+        if (faults_then > faults)
+            continue;
+        faults = faults_then;
         bh_text_diff(subject->file, now.data, now.len, next.data, next.len, &patch);
         advice->patch = bh_arena_strdup(list->arena, patch.data);
         bh_buf_clear(&now);

@@ -50,6 +50,7 @@ struct bh_advice {
     struct bh_change *changes;
     size_t n_changes, cap_changes;
     int64_t saved_ns;  /* BH_ADVICE_SETUP: what a snapshot would have saved; else 0 */
+    bool later;        /* there is a change, and those of the others come first: ask again after them */
     const char *patch; /* set by bh_advices_finish; NULL where the text cannot be changed mechanically */
 };
 
@@ -92,5 +93,8 @@ struct bh_evidence *bh_advice_cite(struct bh_advices *list, struct bh_advice *ad
 void bh_advice_name(struct bh_advices *list, struct bh_advice *advice, const char *agent); /* once each */
 void bh_advice_change(struct bh_advices *list, struct bh_advice *advice, const char *agent, const char *key,
                       const char *value);
+/* Takes one entry of the map at `key` away. */
+void bh_advice_change_inner(struct bh_advices *list, struct bh_advice *advice, const char *agent, const char *key,
+                            const char *inner);
 /* A box of its own for an agent of the document, whatever put it into a shared one. */
 void bh_advice_own_box(struct bh_advices *list, struct bh_advice *advice, const struct bh_agent *agent);

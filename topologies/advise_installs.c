@@ -3,6 +3,7 @@
  * Owns the rule of conflicting installs: agents of one box whose commands pin versions of one package of which no one
  * can be both. Who comes first in the document stays, with all who agree with it; the others are to move out.
  */
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "topologies/advise_priv.h"
@@ -14,6 +15,7 @@ struct stay {
     const char *who; /* "'press'", "box 'crew'" */
     const char *agent;
     struct bh_pos pos;
+    bool cited;
 };
 struct stays {
     struct stay *items;
@@ -25,7 +27,7 @@ struct box_look {
     struct bh_advices *list;
     const struct bh_plan_box *box;
     struct bh_advice *advice; /* NULL until there is something to say */
-    struct stays stays;
+    struct bh_map *stays;     /* kind, place and name → struct stays */
 };
 
 static const char *place_text(struct bh_arena *arena, const char *place)
@@ -37,11 +39,6 @@ static const char *place_text(struct bh_arena *arena, const char *place)
 
 static void cite(struct box_look *look, const struct stay *s)
 {
-    for (size_t i = 0; i < look->advice->n_evidence; i++) {
-        const struct bh_evidence *e = &look->advice->evidence[i];
-        if (e->pos.line == s->pos.line && e->pos.column == s->pos.column && strstr(e->text, s->install.command))
-            return;
-    }
     bh_advice_cite(look->list, look->advice, s->pos, s->agent, "%s installs %s package '%s' %s%s: %s", s->who,
                    s->install.kind, s->install.name, s->install.version.text,
                    place_text(look->list->arena, s->install.place), s->install.command);
@@ -57,7 +54,7 @@ static bool is_replaced(const struct bh_installs *installs, size_t i)
     return false;
 }
 
-static void report(struct box_look *look, const struct stay *first, const struct stay *second)
+static void report(struct box_look *look, struct stay *first, const struct stay *second)
 {
     if (!look->advice) {
         look->advice =
@@ -67,21 +64,48 @@ static void report(struct box_look *look, const struct stay *first, const struct
                            first->who, second->who, look->box->id, second->install.kind, second->install.name);
         look->advice->box = bh_arena_strdup(look->list->arena, look->box->id);
     }
-    cite(look, first);
+    if (!first->cited)
+        cite(look, first);
+    first->cited = true;
     cite(look, second);
     if (first->agent)
         bh_advice_name(look->list, look->advice, first->agent);
     bh_advice_name(look->list, look->advice, second->agent);
 }
 
+static char *key_of(const struct bh_install *install)
+{
+    return bh_asprintf("%s\n%s\n%s", install->kind, install->place, install->name);
+}
+
 static void add_stays(struct box_look *look, const struct bh_installs *installs, const char *who, const char *agent,
                       struct bh_pos pos)
 {
+    struct bh_arena *arena = look->list->arena;
     for (size_t i = 0; i < installs->len; i++) {
-        if (!is_replaced(installs, i))
-            *BH_ARENA_PUSH(look->list->arena, look->stays.items, look->stays.len, look->stays.cap) =
-                (struct stay){installs->items[i], who, agent, pos};
+        if (is_replaced(installs, i))
+            continue;
+        BH_CLEANUP_FREE char *key = key_of(&installs->items[i]);
+        struct stays *stays = bh_map_get(look->stays, key);
+        if (!stays) {
+            stays = bh_arena_alloc(arena, sizeof(*stays));
+            bh_map_put(look->stays, key, stays);
+        }
+        *BH_ARENA_PUSH(arena, stays->items, stays->len, stays->cap) =
+            (struct stay){.install = installs->items[i], .who = who, .agent = agent, .pos = pos};
     }
+}
+
+/* The first of those who stay that an install of this agent conflicts with; they agree among themselves. */
+static struct stay *first_conflict(const struct box_look *look, const struct bh_install *install)
+{
+    BH_CLEANUP_FREE char *key = key_of(install);
+    const struct stays *stays = bh_map_get(look->stays, key);
+    for (size_t i = 0; stays && i < stays->len; i++) {
+        if (bh_installs_conflict(&stays->items[i].install, install))
+            return &stays->items[i];
+    }
+    return NULL;
 }
 
 /* True where the agent cannot stay. */
@@ -90,13 +114,11 @@ static bool compare(struct box_look *look, const struct bh_installs *installs, c
 {
     bool conflict = false;
     for (size_t i = 0; i < installs->len; i++) {
-        const struct stay mine = {installs->items[i], who, agent, pos};
-        for (size_t k = 0; k < look->stays.len && !is_replaced(installs, i); k++) {
-            if (!bh_installs_conflict(&look->stays.items[k].install, &mine.install))
-                continue;
-            report(look, &look->stays.items[k], &mine);
-            conflict = true;
-        }
+        const struct stay mine = {.install = installs->items[i], .who = who, .agent = agent, .pos = pos};
+        struct stay *other = is_replaced(installs, i) ? NULL : first_conflict(look, &mine.install);
+        if (other)
+            report(look, other, &mine);
+        conflict = conflict || other;
     }
     return conflict;
 }
@@ -130,12 +152,14 @@ void bh_advise_installs(const struct bh_advise_subject *subject, struct bh_advic
         struct box_look look = {.subject = subject, .list = list, .box = box};
         if (!box->shared)
             continue;
+        look.stays = bh_map_new(NULL);
         struct bh_installs setup = {0};
         const char *who = bh_arena_printf(list->arena, "box '%s' itself", box->id);
         bh_installs_of(box->setup, box->n_setup, "/workspace", list->arena, &setup);
         add_stays(&look, &setup, who, NULL, box->doc ? box->doc->setup.pos : (struct bh_pos){0});
         for (size_t k = 0; k < box->n_agents; k++)
             look_at_agent(&look, &subject->plan->agents[box->agents[k]]);
+        bh_map_free(look.stays);
         if (look.advice)
             look.advice->action = "a box of its own for whoever disagrees with the first";
     }

@@ -5,9 +5,6 @@
 #include "topologies/advise.h"
 #include "topologies/editor.h"
 
-/* Takes one entry of the map at `key` away. */
-void bh_advice_change_inner(struct bh_advices *list, struct bh_advice *advice, const char *agent, const char *key,
-                            const char *inner);
 /* `entries` lives in the arena: pairs of key and value, ended by NULL. */
 void bh_advice_add_agent(struct bh_advices *list, struct bh_advice *advice, const char *behind,
                          const char *const *entries);

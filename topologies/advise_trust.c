@@ -17,9 +17,16 @@ struct look {
     struct bh_advices *list;
     struct bh_arena *arena;
     struct bh_editor ed;
-    bool *tainted;       /* per agent: by what it reads, or by what it is */
-    struct bh_map *said; /* agents that have their advice */
+    bool *tainted;          /* per agent: by what it reads, or by what it is */
+    struct bh_map *said;    /* agents that have their advice */
+    struct bh_map *outputs; /* names that tainted agents make; of use where there is no plan */
+    struct {
+        const char **items;
+        size_t len, cap;
+    } globs;
 };
+
+enum { ROUNDS = 64, SPLITS_MAX = 100 }; /* who has more to split splits these first */
 
 /* --- who reads what, and who holds what --- */
 
@@ -47,40 +54,64 @@ static bool begins_taint(const struct bh_pipeline *p, const struct bh_agent *age
     return agent->untrusted || untrusted_input(p, agent);
 }
 
-static bool makes(const struct bh_agent *agent, const char *input)
+static bool is_tainted_input(const struct look *look, const char *input)
 {
-    for (size_t i = 0; i < agent->n_outputs; i++) {
-        const char *name = agent->outputs[i].name.s, *glob = agent->outputs[i].glob.s;
-        if (bh_glob_may_intersect(input, name ? name : glob))
+    const char *name;
+    void *value;
+    if (untrusted_source(look->subject->pipeline, input) || bh_map_has(look->outputs, input))
+        return true;
+    for (size_t it = 0; bh_glob_is(input) && bh_map_next(look->outputs, &it, &name, &value);) {
+        if (bh_glob_may_intersect(input, name))
+            return true;
+    }
+    for (size_t i = 0; i < look->globs.len; i++) {
+        if (bh_glob_may_intersect(input, look->globs.items[i]))
             return true;
     }
     return false;
 }
 
-static bool is_tainted_input(const struct look *look, const char *input)
+static void add_outputs(struct look *look, const struct bh_agent *agent)
 {
-    const struct bh_pipeline *p = look->subject->pipeline;
-    for (size_t i = 0; i < p->n_agents; i++) {
-        if (look->tainted[i] && makes(&p->agents[i], input))
-            return true;
+    for (size_t i = 0; i < agent->n_outputs; i++) {
+        const struct bh_output *out = &agent->outputs[i];
+        if (out->name.s && !strstr(out->name.s, "{{"))
+            bh_map_put(look->outputs, out->name.s, look);
+        else if (out->glob.s)
+            *BH_ARENA_PUSH(look->arena, look->globs.items, look->globs.len, look->globs.cap) = out->glob.s;
     }
-    return untrusted_source(p, input) != NULL;
 }
 
-static void find_tainted(struct look *look)
+/* Round after round in the order of the document, in which crews are mostly written; chains that run against it are
+ * followed only so far. */
+static void follow_taint(struct look *look)
 {
     const struct bh_pipeline *p = look->subject->pipeline;
-    look->tainted = bh_arena_alloc(look->arena, p->n_agents + 1);
-    for (bool more = true; more;) {
+    bool more = true;
+    for (int round = 0; more && round < ROUNDS; round++) {
         more = false;
         for (size_t i = 0; i < p->n_agents; i++) {
             bool now = begins_taint(p, &p->agents[i]);
-            for (size_t k = 0; k < p->agents[i].n_inputs && !now; k++)
+            for (size_t k = 0; !look->tainted[i] && !now && k < p->agents[i].n_inputs; k++)
                 now = is_tainted_input(look, p->agents[i].inputs[k].name.s);
-            more = more || (now && !look->tainted[i]);
-            look->tainted[i] = look->tainted[i] || now;
+            if (look->tainted[i] || !now)
+                continue;
+            look->tainted[i] = more = true;
+            add_outputs(look, &p->agents[i]);
         }
     }
+}
+
+/* Where there is a plan it knows. */
+static void find_tainted(struct look *look)
+{
+    const struct bh_pipeline *p = look->subject->pipeline;
+    const struct bh_plan *plan = look->subject->plan;
+    look->tainted = bh_arena_alloc(look->arena, p->n_agents + 1);
+    for (size_t i = 0; plan && i < plan->n_agents; i++)
+        look->tainted[plan->agents[i].doc - p->agents] |= plan->agents[i].label == BH_TAINTED;
+    if (!plan)
+        follow_taint(look);
 }
 
 static bool is_open(const struct bh_pipeline *p, const char *endpoint)
@@ -478,7 +509,7 @@ static void advise_hidden(struct look *look, const struct bh_agent *agent, const
 static void look_for_hidden(struct look *look)
 {
     const struct bh_pipeline *p = look->subject->pipeline;
-    for (size_t i = 0; i < p->n_agents; i++) {
+    for (size_t i = 0; i < p->n_agents && look->list->len < SPLITS_MAX; i++) {
         const struct bh_agent *agent = &p->agents[i];
         if (!begins_taint(p, agent) && (!look->tainted[i] || agent->accept)) /* a gate is what is asked for */
             continue;
@@ -497,12 +528,14 @@ static void look_for_hidden(struct look *look)
 
 void bh_advise_trust(const struct bh_advise_subject *subject, struct bh_advices *list)
 {
-    struct look look = {.subject = subject, .list = list, .arena = list->arena, .said = bh_map_new(NULL)};
+    struct look look = {
+        .subject = subject, .list = list, .arena = list->arena, .said = bh_map_new(NULL), .outputs = bh_map_new(NULL)};
     bh_editor_init(&look.ed, subject->text, subject->len, subject->pipeline->root);
     find_tainted(&look);
-    for (size_t i = 0; subject->errors && i < subject->errors->len; i++)
+    for (size_t i = 0; subject->errors && i < subject->errors->len && list->len < SPLITS_MAX; i++)
         advise_refused(&look, subject->errors->items[i]);
     look_for_hidden(&look);
     bh_editor_fini(&look.ed);
     bh_map_free(look.said);
+    bh_map_free(look.outputs);
 }

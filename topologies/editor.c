@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -21,6 +22,8 @@ void bh_editor_fini(struct bh_editor *ed)
     for (size_t i = 0; i < ed->n_edits; i++)
         bh_free(ed->edits[i].put);
     bh_free(ed->edits);
+    bh_free(ed->lines);
+    bh_map_free(ed->agents);
     *ed = (struct bh_editor){0};
 }
 
@@ -46,18 +49,25 @@ static bool is_continuation(char c)
     return ((unsigned char)c & 0xC0) == 0x80;
 }
 
-/* SIZE_MAX where the text has no such place. */
-static size_t offset_of(const struct bh_editor *ed, struct bh_pos pos)
+static void index_lines(struct bh_editor *ed)
 {
-    size_t at = ed->len >= 3 && memcmp(ed->text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-    if (pos.line < 1 || pos.column < 1)
-        return SIZE_MAX;
-    for (int line = 1; line < pos.line; line++) {
+    for (size_t at = 0; at < ed->len || ed->n_lines == 0;) {
         const char *end = memchr(ed->text + at, '\n', ed->len - at);
-        if (!end)
-            return SIZE_MAX;
-        at = (size_t)(end - ed->text) + 1;
+        *BH_PUSH(ed->lines, ed->n_lines, ed->cap_lines) = at;
+        at = end ? (size_t)(end - ed->text) + 1 : ed->len;
     }
+}
+
+/* SIZE_MAX where the text has no such place. */
+static size_t offset_of(struct bh_editor *ed, struct bh_pos pos)
+{
+    if (ed->n_lines == 0)
+        index_lines(ed);
+    if (pos.line < 1 || pos.column < 1 || (size_t)pos.line > ed->n_lines)
+        return SIZE_MAX;
+    size_t at = ed->lines[pos.line - 1];
+    if (at == 0 && ed->len >= 3 && memcmp(ed->text, "\xEF\xBB\xBF", 3) == 0)
+        at = 3;
     for (int column = 1; column < pos.column; column++) {
         if (at >= ed->len || ed->text[at] == '\n')
             return SIZE_MAX;
@@ -125,7 +135,7 @@ static size_t end_of_brackets(const struct bh_editor *ed, size_t at)
 }
 
 /* The bytes of a value that is written as a whole at its place: false for blocks and for what came from elsewhere. */
-static bool span_of(const struct bh_editor *ed, const struct bh_node *value, size_t *ret_at, size_t *ret_end)
+static bool span_of(struct bh_editor *ed, const struct bh_node *value, size_t *ret_at, size_t *ret_end)
 {
     size_t at = offset_of(ed, bh_node_pos(value)), end = SIZE_MAX;
     if (at == SIZE_MAX || at == 0)
@@ -145,7 +155,7 @@ static bool span_of(const struct bh_editor *ed, const struct bh_node *value, siz
 }
 
 /* Where the key of an entry is written; SIZE_MAX where something else stands there. */
-static size_t key_offset(const struct bh_editor *ed, const struct bh_node *value)
+static size_t key_offset(struct bh_editor *ed, const struct bh_node *value)
 {
     const char *key = bh_node_key(value);
     size_t at = offset_of(ed, bh_node_key_pos(value));
@@ -154,7 +164,7 @@ static size_t key_offset(const struct bh_editor *ed, const struct bh_node *value
     return at;
 }
 
-static bool is_flow(const struct bh_editor *ed, const struct bh_node *map)
+static bool is_flow(struct bh_editor *ed, const struct bh_node *map)
 {
     size_t at = offset_of(ed, bh_node_pos(map));
     return at != SIZE_MAX && ed->text[at] == '{';
@@ -167,26 +177,30 @@ static void add_edit(struct bh_editor *ed, size_t at, size_t len, char *put)
     *BH_PUSH(ed->edits, ed->n_edits, ed->cap_edits) = (struct bh_edit){at, len, put};
 }
 
-static const struct bh_node *agent_in(const struct bh_node *list, const char *name)
+static void index_agents(struct bh_editor *ed, const struct bh_node *list)
 {
     for (size_t i = 0; i < bh_node_len(list); i++) {
-        const struct bh_node *agent = bh_node_at(list, i);
-        if (bh_streq(bh_node_text(bh_node_get(agent, "name")), name))
-            return agent;
+        struct bh_node *agent = bh_node_at(list, i);
+        const char *name = bh_node_text(bh_node_get(agent, "name"));
+        if (name && !bh_map_has(ed->agents, name))
+            bh_map_put(ed->agents, name, agent);
     }
-    return NULL;
 }
 
-const struct bh_node *bh_editor_agent(const struct bh_editor *ed, const char *name)
+const struct bh_node *bh_editor_agent(struct bh_editor *ed, const char *name)
 {
-    const struct bh_node *stages = bh_node_get(ed->root, "stages");
-    const struct bh_node *agent = agent_in(bh_node_get(ed->root, "agents"), name);
-    for (size_t i = 0; !agent && i < bh_node_len(stages); i++)
-        agent = agent_in(bh_node_get(bh_node_at(stages, i), "agents"), name);
-    return agent ? agent : agent_in(bh_node_get(ed->root, "finally"), name);
+    if (!ed->agents) {
+        const struct bh_node *stages = bh_node_get(ed->root, "stages");
+        ed->agents = bh_map_new(NULL);
+        index_agents(ed, bh_node_get(ed->root, "agents"));
+        for (size_t i = 0; i < bh_node_len(stages); i++)
+            index_agents(ed, bh_node_get(bh_node_at(stages, i), "agents"));
+        index_agents(ed, bh_node_get(ed->root, "finally"));
+    }
+    return bh_map_get(ed->agents, name);
 }
 
-bool bh_editor_value_text(const struct bh_editor *ed, const struct bh_node *value, struct bh_buf *out)
+bool bh_editor_value_text(struct bh_editor *ed, const struct bh_node *value, struct bh_buf *out)
 {
     size_t at, end;
     if (!span_of(ed, value, &at, &end) || memchr(ed->text + at, '\n', end - at))

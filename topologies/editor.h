@@ -11,11 +11,15 @@
 #include "topologies/yaml_tree.h"
 
 struct bh_buf;
+struct bh_map;
 
 struct bh_editor {
     const char *text; /* borrowed, as is the tree that was read from it */
     size_t len;
     const struct bh_node *root;
+    size_t *lines; /* where each begins; made on first use, as is the index of the agents */
+    size_t n_lines, cap_lines;
+    struct bh_map *agents;
     struct bh_edit {
         size_t at, len; /* bytes of the text that go … */
         char *put;      /* … and what comes in their place */
@@ -26,7 +30,7 @@ void bh_editor_init(struct bh_editor *ed, const char *text, size_t len, const st
 void bh_editor_fini(struct bh_editor *ed);
 
 /* The map of an agent, also one of `finally`; NULL where no agent has that name. */
-const struct bh_node *bh_editor_agent(const struct bh_editor *ed, const char *name);
+const struct bh_node *bh_editor_agent(struct bh_editor *ed, const char *name);
 
 /* Replaces the value of a key that has one on a single line, or adds the entry behind that of `name`. `value` is YAML
  * on one line. */
@@ -36,7 +40,7 @@ bool bh_editor_remove(struct bh_editor *ed, const struct bh_node *map, const cha
 /* Puts an agent behind `agent`: pairs of key and value in YAML on one line, ended by NULL. */
 bool bh_editor_add_agent(struct bh_editor *ed, const struct bh_node *agent, const char *const *entries);
 /* The value of an entry as it is written, where it is on one line; else false. Appended. */
-bool bh_editor_value_text(const struct bh_editor *ed, const struct bh_node *value, struct bh_buf *out);
+bool bh_editor_value_text(struct bh_editor *ed, const struct bh_node *value, struct bh_buf *out);
 
 /* The text with all changes in it; false where two of them meet. */
 bool bh_editor_result(struct bh_editor *ed, struct bh_buf *out);

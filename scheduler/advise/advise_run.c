@@ -3,18 +3,22 @@
 #include "scheduler/advise/advise_run.h"
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "scheduler/advise/advise_run_priv.h"
 
 const struct bh_plan_agent *bh_question_agent(const struct bh_run_question *q, const char *name)
 {
-    const struct bh_plan *plan = q->subject->plan;
-    for (size_t i = 0; plan && i < plan->n_agents; i++) {
-        if (bh_streq(plan->agents[i].name, name))
-            return &plan->agents[i];
-    }
-    return NULL;
+    return bh_map_get(q->agents, name);
+}
+
+static struct bh_map *index_agents(const struct bh_plan *plan)
+{
+    struct bh_map *map = bh_map_new(NULL);
+    for (size_t i = 0; plan && i < plan->n_agents; i++)
+        bh_map_put(map, plan->agents[i].name, &plan->agents[i]);
+    return map;
 }
 
 const struct bh_plan_box *bh_question_shared_box(const struct bh_run_question *q, const char *id)
@@ -46,13 +50,15 @@ int bh_advise_run(const struct bh_home *home, struct bh_store *store, const stru
 {
     struct bh_run_record record;
     int rc = bh_run_record_read(store, run, &record, err);
-    struct bh_run_question q = {.home = home, .record = &record, .subject = subject, .list = list};
+    struct bh_run_question q = {
+        .home = home, .record = &record, .subject = subject, .list = list, .agents = index_agents(subject->plan)};
     if (rc == 0 && subject->plan) {
         bh_advise_packages(&q);
         bh_advise_wedges(&q);
         bh_advise_producers(&q);
         bh_advise_setups(&q);
     }
+    bh_map_free(q.agents);
     bh_run_record_fini(&record);
     return rc;
 }

@@ -6,12 +6,14 @@
 #include "topologies/advise.h"
 
 struct bh_home;
+struct bh_map;
 
 struct bh_run_question {
     const struct bh_home *home; /* NULL: nothing on the disk is looked at */
     const struct bh_run_record *record;
     const struct bh_advise_subject *subject;
     struct bh_advices *list;
+    struct bh_map *agents; /* name → struct bh_plan_agent */
 };
 
 /* The same setup over and over. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the rule of the repeated setup: executions that each made the same environment for themselves, longer than they
- * then worked in it. Equal is what one snapshot could have served: the command, files, variables, base, network, user
- * and label. Attempts that start from a snapshot already are none of its business.
+ * Owns the rule of the repeated setup: an environment that was made over and over, longer than anybody then worked in
+ * it. In boxes of their own, agents with equal setups start from one snapshot already: what is left are setups that
+ * differ by nothing but variables, and setups that agents of a shared box, who have nothing to do with each other, make
+ * one after the other in the live box.
  */
 #include "base/buf.h"
 #include "base/map.h"
@@ -10,68 +11,58 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "scheduler/advise/advise_run_priv.h"
+#include "scheduler/advise/setup_env.h"
 
 enum { CITED = 8 };
 #define WORTH_IT_NS INT64_C(1000000000)
 
-struct group {    /* executions of equal setups */
-    size_t *rows; /* into the record */
+struct group {    /* executions of one setup */
+    size_t *rows; /* those that made it, into the record */
     size_t n, cap;
     int64_t setup_us, longest_us, run_us;
-    const struct bh_plan_agent *first;
-    bool other_env; /* cells of a matrix, whose variables differ: no two of them have one snapshot */
+    const struct bh_plan_box *box; /* that they share, or NULL */
 };
 
-/* "" where a snapshot could not serve it. */
+/* "" where it has no setup. */
 static char *key_of(const struct bh_run_question *q, const struct bh_plan_agent *a)
 {
     const struct bh_plan_box *box = &q->subject->plan->boxes[a->box];
     struct bh_buf key = BH_BUF_INIT;
-    if (box->shared || a->n_setup == 0 || a->topology == BH_TOPOLOGY_PER_ATTEMPT)
+    if (a->n_setup == 0)
         return bh_buf_take(&key);
-    bh_buf_addf(&key, "%s\n%s\n%s\n%d\n", box->base, box->network, box->user, box->label);
+    bh_buf_addf(&key, "%s\n%s\n%s\n%s\n%d\n", box->shared ? box->id : "", box->base, box->network, box->user,
+                box->label);
     for (size_t i = 0; i < a->n_setup; i++)
         bh_buf_addf(&key, "%zu:%s", strlen(a->setup[i]), a->setup[i]);
-    for (size_t i = 0; i < a->n_files; i++)
-        bh_buf_addf(&key, "f%s=%s\n", a->files[i].name.s, a->files[i].value.s);
-    for (size_t i = 0; i < a->n_env && !a->doc->matrix; i++)
-        bh_buf_addf(&key, "e%s=%s\n", a->env[i].name.s, a->env[i].value.s);
-    if (a->doc->matrix)
-        bh_buf_adds(&key, a->doc->path);
     return bh_buf_take(&key);
 }
 
-/* How long its setup took, and its run; false where it has not ended or no setup was seen. */
-static bool times_of(const struct bh_run_record *record, size_t i, int64_t *ret_setup, int64_t *ret_run)
+/* How long it made its environment (0: it did not, or was not seen to), and how long it worked. */
+static void times_of(const struct bh_run_record *record, size_t i, int64_t *ret_setup, int64_t *ret_run)
 {
     const struct bh_attempt_row *row = &record->attempts[i];
     const struct bh_execution_span *span = &record->spans[i];
-    if (!row->ended.us || !span->setup.us || span->died_with_bulkhead)
-        return false;
-    int64_t until = span->running.us ? span->running.us : row->ended.us;
-    *ret_setup = until - span->setup.us;
-    *ret_run = row->ended.us - until;
-    return *ret_setup > 0;
+    bool made = bh_streq(row->status, "succeeded") || (span->running.us && !row->kind);
+    *ret_setup = *ret_run = 0;
+    if (!row->ended.us || !row->started.us || bh_streq(row->kind, "prepare") || row->snapshot_reused ||
+        span->died_with_bulkhead)
+        return;
+    int64_t until = span->running.us ? span->running.us : span->setup.us ? row->ended.us : row->started.us;
+    if (span->setup.us && made)
+        *ret_setup = until - span->setup.us;
+    if (!row->kind)
+        *ret_run = row->ended.us - until;
 }
 
-static bool same_env(const struct bh_plan_agent *a, const struct bh_plan_agent *b)
-{
-    bool same = a->n_env == b->n_env;
-    for (size_t i = 0; same && i < a->n_env; i++)
-        same = bh_streq(a->env[i].name.s, b->env[i].name.s) && bh_streq(a->env[i].value.s, b->env[i].value.s);
-    return same;
-}
-
-static void add_row(struct group *g, const struct bh_run_record *record, const struct bh_plan_agent *a, size_t i)
+static void add_row(struct group *g, const struct bh_run_record *record, size_t i)
 {
     int64_t setup, run;
-    if (!times_of(record, i, &setup, &run))
+    times_of(record, i, &setup, &run);
+    g->run_us += run;
+    if (setup <= 0)
         return;
     *BH_PUSH(g->rows, g->n, g->cap) = i;
-    g->first = g->first ? g->first : a;
-    g->other_env = g->other_env || !same_env(g->first, a);
     g->setup_us += setup;
-    g->run_us += run;
     g->longest_us = setup > g->longest_us ? setup : g->longest_us;
 }
 
@@ -80,68 +71,75 @@ static int64_t saved_ns(const struct group *g)
     return (g->setup_us - g->longest_us) * 1000;
 }
 
-/* A number of executions of one agent is tries or cells of it; else they are agents that were written out. */
+static bool is_member(const struct bh_run_question *q, const struct group *g, const char *name)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        if (bh_streq(q->record->attempts[g->rows[i]].agent, name))
+            return true;
+    }
+    return false;
+}
+
+/* Agents that wait for each other work together: for them the box itself should have the setup. */
+static bool are_strangers(const struct bh_run_question *q, const struct group *g)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        const struct bh_plan_agent *a = bh_question_agent(q, q->record->attempts[g->rows[i]].agent);
+        for (size_t k = 0; k < a->n_after; k++) {
+            if (is_member(q, g, q->subject->plan->agents[a->after[k].agent].name))
+                return false;
+        }
+    }
+    return true;
+}
+
 static struct bh_advice *report(const struct bh_run_question *q, const struct group *g)
 {
     char setup[BH_UNIT_TEXT], run[BH_UNIT_TEXT];
     struct bh_advice *advice =
         bh_advices_add(q->list, BH_ADVICE_SETUP, BH_TOPOLOGY_PER_ATTEMPT,
-                       "%zu executions made the same environment, each for itself: %s of setup for %s of work", g->n,
+                       "one environment was made %zu times: %s of setup for %s of work", g->n,
                        bh_format_duration(g->setup_us * 1000, setup), bh_format_duration(g->run_us * 1000, run));
     advice->saved_ns = saved_ns(g);
+    advice->box = g->box ? bh_arena_strdup(q->list->arena, g->box->id) : NULL;
     for (size_t i = 0; i < g->n; i++) {
         const struct bh_attempt_row *row = &q->record->attempts[g->rows[i]];
         int64_t setup_us, run_us;
+        times_of(q->record, g->rows[i], &setup_us, &run_us);
         bh_advice_name(q->list, advice, row->agent);
-        if (i >= CITED || !times_of(q->record, g->rows[i], &setup_us, &run_us))
-            continue;
-        bh_question_cite(q, advice, row, "'%s', attempt %lld, try %lld: setup %s, run %s", row->agent,
-                         (long long)row->attempt, (long long)row->try_, bh_format_duration(setup_us * 1000, setup),
-                         bh_format_duration(run_us * 1000, run))
-            ->at = q->record->spans[g->rows[i]].setup;
+        if (i < CITED)
+            bh_question_cite(q, advice, row, "the setup of '%s' took %s", row->agent,
+                             bh_format_duration(setup_us * 1000, setup))
+                ->at = q->record->spans[g->rows[i]].setup;
     }
     if (g->n > CITED)
         bh_advice_cite(q->list, advice, (struct bh_pos){0}, NULL, "and %zu more", g->n - CITED);
     return advice;
 }
 
-/* Cells with variables of their own: they can be attempts of one agent, which start from one snapshot all the same. */
-static const char *each_of(const struct bh_run_question *q, const struct bh_advice *advice)
+static void cite_setup(const struct bh_run_question *q, struct bh_advice *advice, const struct bh_agent *doc)
 {
-    struct bh_arena *arena = q->list->arena;
-    const char *text = "";
-    for (size_t i = 0; i < advice->n_agents; i++) {
-        const struct bh_plan_agent *a = bh_question_agent(q, advice->agents[i]);
-        const char *env = "";
-        for (size_t k = 0; k < a->n_env; k++)
-            env = bh_arena_printf(arena, "%s%s%s: \"%s\"", env, k > 0 ? ", " : "", a->env[k].name.s, a->env[k].value.s);
-        text = bh_arena_printf(arena, "%s%s{%s}", text, i > 0 ? ", " : "", env);
+    for (size_t i = 0; i < advice->n_evidence; i++) {
+        if (advice->evidence[i].pos.line == doc->setup.pos.line &&
+            advice->evidence[i].pos.column == doc->setup.pos.column)
+            return;
     }
-    return bh_arena_printf(arena,
-                           "instead of the matrix 'attempts: {each: [%s], select: all}': they are forked from one "
-                           "snapshot, and their outputs are NAME@1, NAME@2 and so on",
-                           text);
+    bh_advice_cite(q->list, advice, doc->setup.pos, doc->name.s, "the setup of '%s'", doc->name.s);
 }
 
-/* With a `prepare`, whatever it does, the agent is forked from a snapshot, and equal setups make that once. */
 static void change(const struct bh_run_question *q, const struct group *g, struct bh_advice *advice)
 {
-    if (g->other_env) {
-        bh_advice_cite(q->list, advice, g->first->doc->setup.pos, NULL, "the setup of all of them");
-        advice->action = each_of(q, advice);
-        return;
-    }
     for (size_t i = 0; i < advice->n_agents; i++) {
         const struct bh_agent *doc = bh_question_agent(q, advice->agents[i])->doc;
-        struct bh_pos pos = doc->setup.pos;
-        bool cited = false;
-        for (size_t k = 0; k < advice->n_evidence; k++)
-            cited = cited || (advice->evidence[k].pos.line == pos.line && advice->evidence[k].pos.column == pos.column);
-        if (!cited)
-            bh_advice_cite(q->list, advice, pos, doc->name.s, "the setup of '%s'", doc->name.s);
-        bh_advice_change(q->list, advice, doc->name.s, "prepare", "'true'");
+        if (i < CITED)
+            cite_setup(q, advice, doc);
+        if (g->box)
+            bh_advice_own_box(q->list, advice, doc);
     }
-    advice->action = "with a 'prepare' they are forked from one snapshot: equal setups run once, tries start at 'run'";
+    if (g->box)
+        advice->action = "in boxes of their own they are forked from one snapshot, which is made once";
+    else
+        bh_setup_env_change(q, advice);
 }
 
 void bh_advise_setups(const struct bh_run_question *q)
@@ -156,14 +154,17 @@ void bh_advise_setups(const struct bh_run_question *q)
             continue;
         struct group *g = bh_map_get(groups, k);
         if (!g) {
+            const struct bh_plan_box *box = &q->subject->plan->boxes[a->box];
             g = bh_alloc(sizeof(*g));
+            g->box = box->shared ? box : NULL;
             bh_map_put(groups, k, g);
         }
-        add_row(g, q->record, a, i);
+        add_row(g, q->record, i);
     }
     for (size_t it = 0; bh_map_next(groups, &it, &key, &value);) {
         struct group *g = value;
-        if (g->n > 1 && g->setup_us >= g->run_us && saved_ns(g) >= WORTH_IT_NS)
+        bool over_and_over = g->n > 1 && g->setup_us >= g->run_us && saved_ns(g) >= WORTH_IT_NS;
+        if (over_and_over && are_strangers(q, g) && (g->box || bh_setup_env_differs(q, g->rows, g->n)))
             change(q, g, report(q, g));
         bh_free(g->rows);
         bh_free(g);

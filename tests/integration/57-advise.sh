@@ -155,25 +155,37 @@ has 'tells of it' "$out" "unknown-producer: 'o' of 'owner'"
 has 'and who was there' "$out" "'other'"
 mend producer.yaml
 
-# --- the same setup twice
+# --- one setup over and over: in a shared box, and in boxes of their own that differ by a variable
 cat > setups.yaml << 'YAML'
 version: 1
 name: setups
 agents:
-  - {name: a, topology: per-agent, setup: timeout 1.2 tail -f /dev/null || true, run: echo 1 > out/a, outputs: [a]}
-  - {name: b, topology: per-agent, setup: timeout 1.2 tail -f /dev/null || true, run: echo 2 > out/b, outputs: [b]}
+  - {name: a, setup: timeout 1.2 tail -f /dev/null || true, run: echo 1 > out/a, outputs: [a]}
+  - {name: b, setup: timeout 1.2 tail -f /dev/null || true, run: echo 2 > out/b, outputs: [b]}
 YAML
-expect 0 'two agents with one setup' bulkhead run setups.yaml -q
-expect 0 'advise as JSON' bulkhead advise @latest:setups -o json
-same 'the rule' "$(json '["advice"][0]["rule"]')" repeated-setup
-same 'calls for forks' "$(json '["advice"][0]["topology"]')" per-attempt
-check 'a second would have been saved' test "$(json '["advice"][0]["saved_ms"]')" -ge 1000
-check 'and not two' test "$(json '["advice"][0]["saved_ms"]')" -lt 2400
-expect 0 'advise as text' bulkhead advise @latest:setups
-has 'says how much' "$out" 'a snapshot would have saved 1.'
-mend setups.yaml
-expect 0 'the changed document runs' bulkhead run mended-setups.yaml -q
-says_nothing 'after the change' @latest:setups
+cat > variables.yaml << 'YAML'
+version: 1
+name: variables
+topology: per-agent
+agents:
+  - {name: a, setup: timeout 1.3 tail -f /dev/null || true, env: {SEED: one}, run: echo $SEED > out/a, outputs: [a]}
+  - {name: b, setup: timeout 1.3 tail -f /dev/null || true, env: {SEED: two}, run: echo $SEED > out/b, outputs: [b]}
+YAML
+for name in setups variables; do
+  expect 0 "two agents with one setup ($name)" bulkhead run $name.yaml -q
+  expect 0 'advise as JSON' bulkhead advise @latest:$name -o json
+  same 'the rule' "$(json '["advice"][0]["rule"]')" repeated-setup
+  same 'calls for forks' "$(json '["advice"][0]["topology"]')" per-attempt
+  check 'a second would have been saved' test "$(json '["advice"][0]["saved_ms"]')" -ge 1000
+  check 'and not two' test "$(json '["advice"][0]["saved_ms"]')" -lt 2600
+  expect 0 'advise as text' bulkhead advise @latest:$name
+  has 'says how much' "$out" 'a snapshot would have saved 1.'
+  mend $name.yaml
+  expect 0 'the changed document runs' bulkhead run mended-$name.yaml -q
+  says_nothing 'after the change' @latest:$name
+done
+expect 0 'what was a variable is one still' bulkhead get @latest b --to - -q
+same 'of its own agent' "$out" two
 
 check 'nothing is left running' wait_for_none
 done_testing

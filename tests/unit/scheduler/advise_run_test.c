@@ -157,49 +157,62 @@ static void patch_has(const struct bh_advice *a, const char *part)
 
 /* --- the same setup over and over --- */
 
-#define THREE                                                                                               \
-    HEAD "topology: per-agent\nagents:\n  - {name: a, setup: s, run: x}\n  - {name: b, setup: s, run: x}\n" \
-         "  - {name: c, setup: other, run: x}\n"
-
+/* In a shared box: setup and run are phases of one execution. */
 static void setup_and_run(struct fixture *f, const char *agent, const char *instance, double from, double setup,
                           double run)
 {
-    attempt(f, agent, instance, agent, from, from + setup + run, NULL);
+    attempt(f, agent, instance, "crew", from, from + setup + run, NULL);
     state_of(f, instance, from, "setup");
     state_of(f, instance, from + setup, "running");
 }
 
-static void equal_setups_that_dominate(void **state)
+/* In a box of its own: the setup is an execution of its own, attempt 0. */
+static struct bh_attempt_row *setup_then_run(struct fixture *f, const char *agent, const char *setup_instance,
+                                             const char *instance, double setup)
+{
+    struct bh_attempt_row *row = attempt(f, agent, setup_instance, agent, 1, 1 + setup, NULL);
+    row->attempt = 0;
+    row->kind = text("setup");
+    state_of(f, setup_instance, 1, "setup");
+    attempt(f, agent, instance, agent, 1 + setup, 2 + setup, NULL);
+    state_of(f, instance, 1 + setup, "running");
+    return row;
+}
+
+#define THREE                                                                          \
+    HEAD "agents:\n  - {name: a, setup: s, run: x}\n  - {name: b, setup: s, run: x}\n" \
+         "  - {name: c, setup: other, run: x}\n"
+
+static void equal_setups_one_after_the_other(void **state)
 {
     struct fixture *f = *state;
     setup_and_run(f, "a", "i1", 1, 20, 1);
-    setup_and_run(f, "b", "i2", 2, 30, 2);
-    setup_and_run(f, "c", "i3", 2, 30, 2);
+    setup_and_run(f, "b", "i2", 21, 30, 2);
+    setup_and_run(f, "c", "i3", 51, 30, 2);
     advise(f, THREE);
     const struct bh_advice *a = the_only(f, BH_ADVICE_SETUP);
-    T_STR(a->summary, "2 executions made the same environment, each for itself: 50.0s of setup for 3.0s of work");
+    T_STR(a->summary, "one environment was made 2 times: 50.0s of setup for 3.0s of work");
     T_INT(a->topology, BH_TOPOLOGY_PER_ATTEMPT);
     T_INT(a->saved_ns, INT64_C(20000000000));
-    cites(a, "'a', attempt 1, try 1: setup 20.0s, run 1.0s", 1);
-    cites(a, "'b', attempt 1, try 1: setup 30.0s, run 2.0s", 2);
+    T_STR(a->box, "crew");
+    cites(a, "the setup of 'a' took 20.0s", 1);
+    cites(a, "the setup of 'b' took 30.0s", 21);
     T_STR(a->evidence[0].instance, "i1");
-    patch_has(a, "+  - {name: a, prepare: 'true', setup: s, run: x}\n");
-    patch_has(a, "+  - {name: b, prepare: 'true', setup: s, run: x}\n");
+    patch_has(a, "+  - {name: a, topology: per-agent, setup: s, run: x}\n");
+    patch_has(a, "+  - {name: b, topology: per-agent, setup: s, run: x}\n");
     assert_null(strstr(a->patch, "+  - {name: c"));
 }
 
-/* A failed try has made its environment too; a phase that ended within one message was the last one seen. */
-static void tries_count(void **state)
+/* A phase that ended within one message was the last one seen. */
+static void a_run_too_short_to_be_seen(void **state)
 {
     struct fixture *f = *state;
-    attempt(f, "a", "i1", "a", 1, 11, "box-lost");
-    attempt(f, "a", "i2", "a", 12, 22, NULL)->try_ = 2;
+    attempt(f, "a", "i1", "crew", 1, 11, NULL);
+    attempt(f, "b", "i2", "crew", 12, 22, NULL);
     state_of(f, "i1", 1, "setup");
     state_of(f, "i2", 12, "setup");
     advise(f, THREE);
-    const struct bh_advice *a = the_only(f, BH_ADVICE_SETUP);
-    T_INT(a->saved_ns, INT64_C(10000000000));
-    cites(a, "'a', attempt 1, try 2: setup 10.0s, run 0ms", 12);
+    T_INT(the_only(f, BH_ADVICE_SETUP)->saved_ns, INT64_C(10000000000));
 }
 
 static void short_setups_are_fine(void **state)
@@ -218,39 +231,74 @@ static void little_to_save_is_no_news(void **state)
     is_silent(f, THREE);
 }
 
-/* Attempts start from a snapshot already; agents with other variables make other environments. */
-static void what_a_snapshot_serves_or_could_not(void **state)
+static void a_setup_that_failed_made_nothing(void **state)
+{
+    struct fixture *f = *state;
+    attempt(f, "a", "i1", "crew", 1, 11, "exit");
+    attempt(f, "b", "i2", "crew", 12, 22, NULL);
+    state_of(f, "i1", 1, "setup");
+    state_of(f, "i2", 12, "setup");
+    is_silent(f, THREE);
+}
+
+/* Who works together is not torn apart. */
+static void a_crew_is_no_row_of_attempts(void **state)
 {
     struct fixture *f = *state;
     setup_and_run(f, "a", "i1", 1, 20, 1);
-    setup_and_run(f, "a", "i2", 1, 20, 1);
-    f->attempts[1].attempt = 2;
-    setup_and_run(f, "b", "i3", 1, 20, 1);
-    setup_and_run(f, "c", "i4", 1, 20, 1);
-    is_silent(f, HEAD "agents:\n  - {name: a, attempts: 2, setup: s, run: x}\n"
-                      "  - {name: b, topology: per-agent, env: {K: '1'}, setup: s, run: x}\n"
-                      "  - {name: c, topology: per-agent, env: {K: '2'}, setup: s, run: x}\n");
+    setup_and_run(f, "b", "i2", 30, 20, 1);
+    is_silent(f, HEAD "agents:\n  - {name: a, setup: s, run: x, outputs: [o]}\n"
+                      "  - {name: b, setup: s, inputs: [o], run: x}\n");
 }
 
-static void cells_can_be_attempts(void **state)
+/* One that was found made, one that was made again because it was lost, and two that are two. */
+static void what_a_snapshot_serves(void **state)
 {
     struct fixture *f = *state;
-    setup_and_run(f, "m-1", "i1", 1, 20, 1);
-    setup_and_run(f, "m-2", "i2", 1, 20, 1);
-    advise(f, HEAD "agents:\n  - {name: m, matrix: {k: [1, 2]}, env: {K: '{{matrix.k}}'}, setup: s, run: x}\n");
+    setup_then_run(f, "a", "s1", "i1", 20);
+    setup_then_run(f, "b", "s2", "i2", 20)->snapshot_reused = true;
+    setup_then_run(f, "c", "s3", "i3", 20);
+    setup_then_run(f, "a", "s4", "i4", 20)->try_ = 2;
+    is_silent(f, HEAD "topology: per-agent\nagents:\n  - {name: a, setup: s, run: x}\n"
+                      "  - {name: b, setup: s, run: x}\n  - {name: c, setup: s, files: {f: ./f}, run: x}\n");
+}
+
+static void variables_make_two_of_one(void **state)
+{
+    struct fixture *f = *state;
+    setup_then_run(f, "a", "s1", "i1", 20);
+    setup_then_run(f, "b", "s2", "i2", 30);
+    advise(f, HEAD "topology: per-agent\nagents:\n"
+                   "  - {name: a, setup: s, env: {SEED: '1', T: u}, run: echo \"$SEED\"}\n"
+                   "  - {name: b, setup: s, env: {SEED: it's, T: u}, run: y}\n");
     const struct bh_advice *a = the_only(f, BH_ADVICE_SETUP);
+    T_STR(a->summary, "one environment was made 2 times: 50.0s of setup for 2.0s of work");
     T_INT(a->saved_ns, INT64_C(20000000000));
+    patch_has(a, "+  - {name: a, setup: s, env: {T: u}, run: \"export SEED='1'; echo \\\"$SEED\\\"\"}\n");
+    patch_has(a, "+  - {name: b, setup: s, env: {T: u}, run: \"export SEED='it'\\\\''s'; y\"}\n");
+}
+
+/* Where the run is no line of a shell, or the setup needs the variable, the agents can be attempts of one. */
+static void variables_that_cannot_move(void **state)
+{
+    struct fixture *f = *state;
+    setup_then_run(f, "a", "s1", "i1", 20);
+    setup_then_run(f, "b", "s2", "i2", 30);
+    advise(f, HEAD "topology: per-agent\nagents:\n  - {name: a, setup: s, env: {K: '1'}, run: [x]}\n"
+                   "  - {name: b, setup: s, env: {K: '2'}, run: y}\n");
+    const struct bh_advice *a = the_only(f, BH_ADVICE_SETUP);
     assert_non_null(strstr(a->action, "'attempts: {each: [{K: \"1\"}, {K: \"2\"}], select: all}'"));
     assert_null(a->patch);
 }
 
-static void equal_cells_share_a_setup(void **state)
+static void a_setup_that_names_the_variable(void **state)
 {
     struct fixture *f = *state;
-    setup_and_run(f, "m-1", "i1", 1, 20, 1);
-    setup_and_run(f, "m-2", "i2", 1, 20, 1);
-    advise(f, HEAD "agents:\n  - {name: m, matrix: {k: [1, 2]}, setup: s, run: [x, '{{matrix.k}}']}\n");
-    patch_has(the_only(f, BH_ADVICE_SETUP), "+  - {name: m, prepare: 'true', matrix:");
+    setup_then_run(f, "a", "s1", "i1", 20);
+    setup_then_run(f, "b", "s2", "i2", 30);
+    advise(f, HEAD "topology: per-agent\nagents:\n  - {name: a, setup: 's $K', env: {K: '1'}, run: x}\n"
+                   "  - {name: b, setup: 's $K', env: {K: '2'}, run: y}\n");
+    assert_null(the_only(f, BH_ADVICE_SETUP)->patch);
 }
 
 /* --- one wedge, many dead --- */
@@ -580,13 +628,16 @@ static void a_damaged_store_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(equal_setups_that_dominate),
-        TEST(tries_count),
+        TEST(equal_setups_one_after_the_other),
+        TEST(a_run_too_short_to_be_seen),
         TEST(short_setups_are_fine),
         TEST(little_to_save_is_no_news),
-        TEST(what_a_snapshot_serves_or_could_not),
-        TEST(cells_can_be_attempts),
-        TEST(equal_cells_share_a_setup),
+        TEST(a_setup_that_failed_made_nothing),
+        TEST(a_crew_is_no_row_of_attempts),
+        TEST(what_a_snapshot_serves),
+        TEST(variables_make_two_of_one),
+        TEST(variables_that_cannot_move),
+        TEST(a_setup_that_names_the_variable),
         TEST(who_met_the_limit_is_the_culprit),
         TEST(the_kernel_names_the_culprit),
         TEST(a_culprit_may_survive),

@@ -306,6 +306,28 @@ static void patches_apply_in_turn(void **state)
     advise_free(&x);
 }
 
+/* Proving a patch costs a plan: of a long list in a large document the first are patched, the others are put off. */
+static void a_long_list_is_patched_in_parts(void **state)
+{
+    (void)state;
+    struct bh_buf text = BH_BUF_INIT;
+    struct advised x;
+    bh_buf_adds(&text, HEAD SECRET "description: |\n");
+    for (int i = 0; i < 10000; i++)
+        bh_buf_adds(&text, "  A long story about what these agents are for, and why there are so many of them here.\n");
+    bh_buf_adds(&text, "agents:\n");
+    for (int i = 0; i < 12; i++)
+        bh_buf_addf(&text, "  - {name: a%d, untrusted: true, secrets: [k], run: x, outputs: [o%d]}\n", i, i);
+    advise(&x, text.data);
+    T_INT(x.list.len, 12);
+    assert_non_null(x.list.items[0].patch);
+    assert_false(x.list.items[0].later);
+    assert_true(x.list.items[11].later);
+    assert_null(x.list.items[11].patch);
+    advise_free(&x);
+    bh_buf_fini(&text);
+}
+
 static void as_a_value(void **state)
 {
     (void)state;
@@ -372,6 +394,7 @@ int main(void)
         cmocka_unit_test(walls_with_a_reason_stay),
         cmocka_unit_test(a_large_crew_is_not_talked_into_one_box),
         cmocka_unit_test(patches_apply_in_turn),
+        cmocka_unit_test(a_long_list_is_patched_in_parts),
         cmocka_unit_test(as_a_value),
         cmocka_unit_test(the_public_crews_are_fine_as_they_are),
     };
