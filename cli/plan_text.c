@@ -2,6 +2,7 @@
 /* Prints plans. Text from the document is escaped for the terminal; names are safe by their grammar. */
 #include "cli/plan_text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/buf.h"
@@ -92,6 +93,28 @@ static void print_after(const struct bh_plan *plan, const struct bh_plan_agent *
     printf("\n");
 }
 
+/* "    5 attempts from one frozen state (setup, prepare), the first to pass; checked in a fresh box" */
+static void print_attempts(const struct bh_plan_agent *agent)
+{
+    static const char *const selects[] = {"the lowest that passes", "the best score", "all that pass"};
+    const struct bh_attempts *a = &agent->doc->attempts;
+    bool setup = agent->n_setup > 0, prepare = agent->n_prepare > 0;
+    if (!agent->forks)
+        return;
+    printf("    %" PRId64 " attempt%s", a->count, a->count == 1 ? "" : "s");
+    if (setup || prepare)
+        printf(" from one frozen state (%s%s%s%s)", setup ? "setup" : "", setup && prepare ? ", " : "",
+               prepare ? "prepare" : "", agent->doc->warm ? ", warm" : "");
+    if (bh_agent_numbered(agent->doc))
+        printf("; %s%s", a->stop_losers ? "the first to pass ends the others" : selects[a->select],
+               a->order_min ? " (least)" : "");
+    if (a->min_success > 1)
+        printf("; at least %" PRId64 " must pass", a->min_success);
+    if (agent->n_check > 0)
+        printf("; checked in %s", agent->doc->check_fresh ? "a fresh box" : "its own box");
+    printf("\n");
+}
+
 static void print_agent(const struct bh_plan *plan, const struct bh_plan_agent *agent)
 {
     const char *stage = agent->stage >= 0 ? plan->pipeline->stages[agent->stage].name.s : NULL;
@@ -108,6 +131,7 @@ static void print_agent(const struct bh_plan *plan, const struct bh_plan_agent *
     print_after(plan, agent);
     print_inputs(agent);
     print_outputs(agent);
+    print_attempts(agent);
     if (agent->reason) {
         printf("    why there: ");
         bh_cli_print_escaped(agent->reason);

@@ -130,6 +130,26 @@ static struct bh_val *shared_after_value(const struct bh_plan *plan, const struc
     return v;
 }
 
+/* How many there are, what they start from and how one is chosen; of an agent that just runs null. */
+static struct bh_val *attempts_value(const struct bh_plan_agent *a)
+{
+    static const char *const selects[] = {"first-pass", "best", "all"};
+    const struct bh_attempts *doc = &a->doc->attempts;
+    if (!a->forks)
+        return bh_val_null();
+    struct bh_val *v = bh_val_map();
+    bh_val_set_int(v, "count", doc->count);
+    bh_val_set_str(v, "select", selects[doc->select]);
+    bh_val_set_bool(v, "stop_losers", doc->stop_losers);
+    bh_val_set_int(v, "min_success", doc->min_success);
+    bh_val_set_str(v, "score", doc->score.s);
+    bh_val_set_bool(v, "setup", a->n_setup > 0);
+    bh_val_set_bool(v, "prepare", a->n_prepare > 0);
+    bh_val_set_bool(v, "warm", a->doc->warm);
+    bh_val_set_str(v, "check", a->n_check == 0 ? NULL : a->doc->check_fresh ? "fresh" : "same");
+    return v;
+}
+
 static struct bh_val *agent_value(const struct bh_plan *plan, const struct bh_plan_agent *a, struct last_after *last)
 {
     struct bh_val *v = bh_val_map();
@@ -146,6 +166,7 @@ static struct bh_val *agent_value(const struct bh_plan *plan, const struct bh_pl
     bh_val_set_str(v, "why", a->why);
     bh_val_set(v, "steered_by", texts(a->steered_by, a->n_steered_by));
     bh_val_set(v, "limits", limits_value(&a->limits));
+    bh_val_set(v, "attempts", attempts_value(a));
     bh_val_set_str(v, "action", "run");
     bh_val_set_str(v, "reason", a->reason);
     return v;
