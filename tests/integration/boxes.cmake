@@ -18,7 +18,7 @@ set_target_properties(warm_server PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_
 target_link_libraries(warm_server PRIVATE bulkhead-warm bh_flags)
 add_executable(test_boxes_warm boxes/warm_test.c)
 set_target_properties(test_boxes_warm PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-target_link_libraries(test_boxes_warm PRIVATE bh_box_kit bh_test_support PkgConfig::cmocka bh_flags)
+target_link_libraries(test_boxes_warm PRIVATE bh_warm_helper bh_box_kit bh_test_support PkgConfig::cmocka bh_flags)
 add_dependencies(test_boxes_warm bulkhead-launcher bulkhead-init)
 foreach(mode root user userns)
   bh_script_test(forks.warm.${mode} SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/boxes/in_mode.sh

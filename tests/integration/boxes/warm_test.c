@@ -15,6 +15,7 @@
 #include "tests/integration/boxes/kit.h"
 #include "tests/support/t.h"
 #include "workers/rootfs/layers.h"
+#include "workers/warm/helper.h"
 
 #define N 5
 
@@ -30,18 +31,6 @@ struct server {
     struct kit_exec exec;
     bool warm, over;
 };
-
-static char *helper; /* bulkhead.py */
-
-static void read_helper(void)
-{
-    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
-    const char *source = getenv("BH_SOURCE");
-    BH_CLEANUP_FREE char *path = bh_asprintf("%s/workers/warm/bulkhead.py", source ? source : ".");
-    if (bh_read_file(path, 1 << 20, &text, NULL) != 0)
-        fail_msg("no %s", path);
-    helper = bh_strdup(text.data);
-}
 
 /* kit_exec is the first thing that its callbacks get. */
 static struct server *server_of(void *arg)
@@ -67,12 +56,10 @@ static void start_server(struct server *s, const char *program)
     const struct kit_how how = {.warm = true};
     const char *const argv[] = {"/usr/bin/python3", "/workspace/server.py", NULL};
     const struct bh_box_copy copies[] = {{"bulkhead.py", "bulkhead.py", 0644}, {"server.py", "server.py", 0644}};
-    if (!helper)
-        read_helper();
     *s = (struct server){0};
     if (kit_create(&kit, &s->box, &how) != 0)
         fail_msg("create: %s", s->box.message);
-    kit_deliver(&s->box, "bulkhead.py", helper);
+    kit_deliver(&s->box, "bulkhead.py", bh_warm_helper);
     kit_deliver(&s->box, "server.py", program);
     s->exec.spec = (struct bh_exec_spec){.argv = argv, .env = env, .copies = copies, .n_copies = 2, .on_warm = on_warm};
     kit_start(&s->box, &s->exec);
