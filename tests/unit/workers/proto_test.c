@@ -103,6 +103,32 @@ static void refuses_what_it_may_not(void **state)
         T_TRUE(!bh_report_valid(&bad[i], sizeof(bad[i]), 0));
 }
 
+/* What is said of warm forks: each kind with exactly its descriptors. */
+static void warm_kinds_carry_what_they_must(void **state)
+{
+    static const struct {
+        enum bh_msg_kind kind;
+        size_t nfds;
+    } kinds[] = {{BH_MSG_WARM, BH_WARM_FDS}, {BH_MSG_FORKED, 1}};
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(kinds); i++) {
+        struct bh_msg_report r = {.kind = (uint32_t)kinds[i].kind};
+        for (size_t nfds = 0; nfds <= 4; nfds++)
+            T_INT(bh_report_valid(&r, sizeof(r), nfds), nfds == kinds[i].nfds);
+        r.status = EPERM;
+        T_TRUE(!bh_report_valid(&r, sizeof(r), kinds[i].nfds));
+    }
+    struct bh_msg_report orphan = ended(BH_EXEC_SIGNALED, 9);
+    orphan.kind = BH_MSG_ORPHAN;
+    T_TRUE(bh_report_valid(&orphan, sizeof(orphan), 0));
+    T_TRUE(!bh_report_valid(&orphan, sizeof(orphan), 1));
+    orphan.status = 65;
+    T_TRUE(!bh_report_valid(&orphan, sizeof(orphan), 0));
+    const struct bh_msg_report asked = {.kind = BH_MSG_GO}, other = {.kind = BH_MSG_ADOPT, .status = 2};
+    T_TRUE(!bh_report_valid(&asked, sizeof(asked), 0)); /* those are for the worker to say */
+    T_TRUE(!bh_report_valid(&other, sizeof(other), 0));
+}
+
 static void refuses_lengths_descriptors_and_text(void **state)
 {
     (void)state;
@@ -134,6 +160,7 @@ int main(void)
         cmocka_unit_test(cuts_a_step),
         cmocka_unit_test(accepts_what_a_box_may_say),
         cmocka_unit_test(refuses_what_it_may_not),
+        cmocka_unit_test(warm_kinds_carry_what_they_must),
         cmocka_unit_test(refuses_lengths_descriptors_and_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
