@@ -243,6 +243,7 @@ void bh_ns_box_failed(struct bh_box *box, struct bh_err *why)
         bh_err_free(why);
         return;
     }
+    bh_ns_spare_none(box->ns);
     box->why = why;
     begin_end(box, END_FAILED);
 }

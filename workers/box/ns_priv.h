@@ -186,7 +186,8 @@ struct bh_box *bh_ns_box_make(struct ns *ns, const struct bh_box_spec *spec, bh_
 /* One that is the caller's, with the spec's key; NULL: there is none. */
 struct bh_box *bh_ns_spare_take(struct ns *ns, const struct bh_box_spec *spec);
 void bh_ns_spare_asked(struct ns *ns, const struct bh_box_spec *spec); /* such a box was asked for: may order another */
-void bh_ns_spare_wake(struct ns *ns);                                  /* some box has ended */
+void bh_ns_spare_none(struct ns *ns); /* a box could not be made: nothing is made ahead until some could */
+void bh_ns_spare_wake(struct ns *ns); /* some box has ended */
 void bh_ns_spare_fini(struct ns *ns);
 
 /* ns_disk.c */

@@ -62,12 +62,17 @@ static void let_go(struct ns *ns)
     bh_free(s);
 }
 
+void bh_ns_spare_none(struct ns *ns)
+{
+    ns->alike = 0;
+}
+
 static void on_idle(evutil_socket_t fd, short what, void *arg)
 {
     struct ns *ns = arg;
     (void)fd;
     (void)what;
-    ns->alike = 0;
+    bh_ns_spare_none(ns);
     let_go(ns);
 }
 
@@ -94,8 +99,6 @@ static void on_created(void *arg, struct bh_box *box, int code, const struct bh_
         return;
     if (code == 0)
         bh_ns_box_end(box, END_REMOVE, NULL, NULL);
-    else
-        s->ns->alike = 0;
     end(s);
 }
 
