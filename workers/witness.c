@@ -13,7 +13,7 @@
 #include "workers/port_words.h"
 #include "workers/wedge.h"
 
-#define STEP_NS (50 * BH_NS_PER_MS) /* a wall clock that lost more than this, and a hundredth, was set back */
+#define STEP_NS BH_NS_PER_MS /* a wall clock that lost more than this, and a hundredth, was set back */
 
 struct bh_witness {
     struct bh_ledger *ledger;

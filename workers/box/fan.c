@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/fanotify.h>
@@ -25,9 +24,10 @@
 #define WRITES (FAN_MODIFY | FAN_CLOSE_WRITE)
 #define BATCH 32 /* events, each with a descriptor */
 #define TRACES_MAX 16384
-#define MARKS_MAX 64 /* writers of one file that are told apart */
+#define MARKS_MAX 32 /* writers of one file that are told apart */
 #define NAMES_MAX 1024
-#define MOMENT_MAX 32768
+#define MOMENT_MAX 16384
+#define NAME_MAX_BYTES 512 /* of a longer one only the inode is kept */
 
 struct mark {
     uint64_t mount, tag;
@@ -187,7 +187,7 @@ static void ignore(const struct bh_fan *f, int fd)
 
 static void on_event(struct bh_fan *f, const struct fanotify_event_metadata *e)
 {
-    char link[40], key[PATH_MAX];
+    char link[40], key[NAME_MAX_BYTES];
     struct statx sx;
     f->last++;
     if (e->vers != FANOTIFY_METADATA_VERSION || e->mask & FAN_Q_OVERFLOW || e->fd < 0) {
@@ -209,7 +209,7 @@ static void on_event(struct bh_fan *f, const struct fanotify_event_metadata *e)
     trace(f, key, mount, e->mask);
     (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", e->fd);
     ssize_t n = readlink(link, key, sizeof(key) - 1);
-    if (n > 0 && key[0] == '/') {
+    if (n > 0 && n < (ssize_t)sizeof(key) - 1 && key[0] == '/') {
         key[n] = '\0';
         trace(f, key, mount, e->mask);
     }

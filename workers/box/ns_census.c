@@ -9,6 +9,7 @@
 #include "workers/box/share.h"
 #include "workers/disk/processes.h"
 
+#define LIVE_MAX 128
 #define EXEC(it) BH_CONTAINER(it, struct bh_exec, link)
 
 static struct bh_box_share nothing_known(const struct bh_exec *exec)
@@ -22,11 +23,30 @@ static struct bh_box_share nothing_known(const struct bh_exec *exec)
                                  .processes = -1};
 }
 
-static struct bh_box_share share_of(const struct bh_exec *exec, const struct bh_listeners *listeners)
+struct live { /* execs of a box, and their PID 1 as the host numbers it; 0: it is not known, or gone */
+    struct bh_exec *execs[LIVE_MAX];
+    int pids[LIVE_MAX];
+    size_t n;
+};
+
+/* Of more than that the rest is left out. */
+static void find_live(struct bh_box *box, struct live *l)
+{
+    int inside[LIVE_MAX];
+    l->n = 0;
+    BH_LIST_FOREACH (it, tmp, &box->execs) {
+        if (l->n == LIVE_MAX)
+            break;
+        l->execs[l->n] = EXEC(it);
+        inside[l->n++] = EXEC(it)->inside;
+    }
+    bh_disk_processes_of_execs(box->pid, inside, l->pids, l->n);
+}
+
+static struct bh_box_share share_of(const struct bh_exec *exec, int pid, const struct bh_listeners *listeners)
 {
     struct bh_box_share share = nothing_known(exec);
     bh_ns_group_share(exec, &share);
-    int pid = exec->inside > 0 ? bh_disk_process_of_exec(exec->box->pid, exec->inside) : 0;
     if (pid <= 0)
         return share;
     bh_share_of_processes(pid, &share);
@@ -37,39 +57,42 @@ static struct bh_box_share share_of(const struct bh_exec *exec, const struct bh_
 void bh_ns_census_note(struct bh_box *box)
 {
     struct bh_listeners listeners;
-    if (!box->shared)
+    struct live l;
+    if (!box->shared || box->dead)
         return;
     bh_listeners_read(box->pid, &listeners);
-    BH_LIST_FOREACH (it, tmp, &box->execs) {
-        if (EXEC(it)->weighed) /* it is dying, and what it had with it */
+    find_live(box, &l);
+    for (size_t i = 0; i < l.n; i++) {
+        if (l.execs[i]->weighed) /* it is dying, and what it had with it */
             continue;
-        EXEC(it)->share = share_of(EXEC(it), &listeners);
-        EXEC(it)->weighed = true;
+        l.execs[i]->share = share_of(l.execs[i], l.pids[i], &listeners);
+        l.execs[i]->weighed = true;
     }
 }
 
 size_t bh_ns_census(struct bh_box *box, struct bh_box_share *ret, size_t max)
 {
-    struct bh_listeners listeners = {.n = 0};
-    size_t n = 0;
+    struct bh_listeners listeners;
+    struct live l;
     if (box->dead)
         return 0;
     bh_listeners_read(box->pid, &listeners);
-    BH_LIST_FOREACH (it, tmp, &box->execs) {
-        if (n < max)
-            ret[n++] = EXEC(it)->weighed ? EXEC(it)->share : share_of(EXEC(it), &listeners);
-    }
-    return n;
+    find_live(box, &l);
+    for (size_t i = 0; i < l.n && i < max; i++)
+        ret[i] = l.execs[i]->weighed ? l.execs[i]->share : share_of(l.execs[i], l.pids[i], &listeners);
+    return l.n < max ? l.n : max;
 }
 
 size_t bh_ns_holders(struct bh_box *box, dev_t device, uint64_t inode, uint64_t *ret, size_t max)
 {
+    struct live l;
     size_t n = 0;
-    BH_LIST_FOREACH (it, tmp, &box->execs) {
-        const struct bh_exec *exec = EXEC(it);
-        int pid = exec->inside > 0 && !box->dead ? bh_disk_process_of_exec(box->pid, exec->inside) : 0;
-        if (pid > 0 && n < max && bh_share_holds(pid, device, inode))
-            ret[n++] = exec->tag;
+    if (box->dead)
+        return 0;
+    find_live(box, &l);
+    for (size_t i = 0; i < l.n && n < max; i++) {
+        if (l.pids[i] > 0 && bh_share_holds(l.pids[i], device, inode))
+            ret[n++] = l.execs[i]->tag;
     }
     return n;
 }

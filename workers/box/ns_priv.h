@@ -114,6 +114,7 @@ struct bh_box {
     struct bh_fan *fan;              /* of a shared box in which several have run; NULL: none */
     struct event *fan_event;         /* while it watches */
     uint32_t root_major, root_minor; /* the device of its root, once it has been watched */
+    bool lasting_mounts;             /* no number of a mount is used twice */
 
     bh_box_created_fn created;
     void (*on_lost)(void *arg);
@@ -235,6 +236,7 @@ void bh_ns_groups_fini(struct ns *ns); /* the launcher has ended */
 /* ns_watch.c */
 void bh_ns_watch_exec(struct bh_exec *exec);    /* it is about to begin */
 void bh_ns_watch_started(struct bh_exec *exec); /* its number is known */
+void bh_ns_watch_killed(struct bh_exec *exec);  /* it is about to be */
 /* It has ended; `mount` is what it says of itself, 0: nothing. It is still in the list. */
 void bh_ns_watch_ended(struct bh_exec *exec, uint64_t mount);
 void bh_ns_watch_stop(struct bh_box *box); /* nothing of it runs any more */

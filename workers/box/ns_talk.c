@@ -5,6 +5,7 @@
  */
 #include <event2/event.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -389,6 +390,8 @@ struct bh_exec *bh_ns_exec(struct bh_box *box, const struct bh_exec_spec *spec, 
 void bh_ns_kill(struct bh_exec *exec, int sig)
 {
     BH_ASSERT(exec->magic == NS_EXEC_MAGIC);
+    if (sig == SIGKILL && exec->box->shared)
+        bh_ns_watch_killed(exec);
     struct bh_msg_ask msg = {.kind = BH_MSG_KILL, .signal = sig, .id = exec->id};
     if (exec->box->state == BOX_ALIVE)
         bh_ns_say(exec->box, &msg, sizeof(msg), NULL, 0);

@@ -45,10 +45,11 @@ static uint64_t mount_of(const struct bh_box *box, int pid)
     return 0;
 }
 
+/* By /proc, as long as it lives. */
 static void name_exec(struct bh_exec *exec)
 {
     struct bh_box *box = exec->box;
-    if (exec->named || exec->inside == 0 || !box->fan)
+    if (exec->named || exec->inside == 0 || !box->fan || box->dead)
         return;
     int pid = bh_disk_process_of_exec(box->pid, exec->inside);
     uint64_t mount = pid > 0 ? mount_of(box, pid) : 0;
@@ -57,6 +58,12 @@ static void name_exec(struct bh_exec *exec)
         return;
     exec->named = true;
     bh_fan_name(box->fan, mount, exec->tag);
+}
+
+/* Where the numbers of mounts are used again each must be known before its exec can be gone; else there is time. */
+static bool can_wait(const struct bh_box *box)
+{
+    return box->lasting_mounts;
 }
 
 /* --- the watch --- */
@@ -77,6 +84,7 @@ static int open_root(struct bh_box *box)
         return -1;
     box->root_major = sx.stx_dev_major;
     box->root_minor = sx.stx_dev_minor;
+    box->lasting_mounts = sx.stx_mask & STATX_MNT_ID_UNIQUE;
     return BH_TAKE_FD(root);
 }
 
@@ -91,8 +99,10 @@ static int begin(struct bh_box *box)
         return -1;
     box->fan_event = event_new(box->ns->loop, bh_fan_fd(box->fan), EV_READ | EV_PERSIST, on_written, box);
     BH_ASSERT(box->fan_event && event_add(box->fan_event, NULL) == 0);
-    BH_LIST_FOREACH (it, tmp, &box->execs)
-        name_exec(EXEC(it));
+    BH_LIST_FOREACH (it, tmp, &box->execs) {
+        if (!can_wait(box))
+            name_exec(EXEC(it));
+    }
     return 0;
 }
 
@@ -120,7 +130,13 @@ void bh_ns_watch_exec(struct bh_exec *exec)
 
 void bh_ns_watch_started(struct bh_exec *exec)
 {
-    name_exec(exec);
+    if (!can_wait(exec->box))
+        name_exec(exec);
+}
+
+void bh_ns_watch_killed(struct bh_exec *exec)
+{
+    name_exec(exec); /* it will have no time to say itself */
 }
 
 void bh_ns_watch_ended(struct bh_exec *exec, uint64_t mount)
@@ -153,6 +169,15 @@ uint64_t bh_ns_moment(struct bh_box *box)
     return box->fan ? bh_fan_moment(box->fan) : 0;
 }
 
+static bool some_unknown(const struct bh_fan_writers *w)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->of[i].tag == 0)
+            return true;
+    }
+    return false;
+}
+
 bool bh_ns_writers(struct bh_box *box, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret)
 {
     struct bh_fan_writers found;
@@ -160,6 +185,11 @@ bool bh_ns_writers(struct bh_box *box, uint64_t since, uint64_t inode, const cha
     if (!box->fan)
         return false;
     bh_fan_ask(box->fan, since, inode, path, &found);
+    if (some_unknown(&found)) {
+        BH_LIST_FOREACH (it, tmp, &box->execs)
+            name_exec(EXEC(it));
+        bh_fan_ask(box->fan, since, inode, path, &found);
+    }
     for (size_t i = 0; i < found.n && ret->n < BH_BOX_WRITERS_MAX; i++)
         ret->of[ret->n++] = (struct bh_box_writer){found.of[i].tag, found.of[i].wrote, found.of[i].at};
     ret->whole = found.whole;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -140,16 +141,25 @@ static int64_t number_above(int pid)
     return last == 1 ? before : -1;
 }
 
-int bh_disk_process_of_exec(int init, int inside)
+void bh_disk_processes_of_execs(int init, const int *inside, int *ret, size_t n)
 {
     struct bh_disk_processes children = {0};
-    int found = 0;
+    memset(ret, 0, n * sizeof(*ret));
     add_children_of(&children, init);
-    for (size_t i = 0; i < children.len && found == 0; i++) {
-        if (number_above(children.items[i].pid) == inside)
-            found = children.items[i].pid;
+    for (size_t i = 0; i < children.len; i++) {
+        int64_t number = number_above(children.items[i].pid);
+        for (size_t k = 0; number > 0 && k < n; k++) {
+            if (inside[k] == number && ret[k] == 0)
+                ret[k] = children.items[i].pid;
+        }
     }
     bh_disk_processes_fini(&children);
+}
+
+int bh_disk_process_of_exec(int init, int inside)
+{
+    int found;
+    bh_disk_processes_of_execs(init, &inside, &found, 1);
     return found;
 }
 

@@ -25,6 +25,8 @@ int64_t bh_disk_process_started(int pid);
  * init's; 0: there is none.
  */
 int bh_disk_process_of_exec(int init, int inside);
+/* The same of several at once; ret[i] is that of inside[i]. */
+void bh_disk_processes_of_execs(int init, const int *inside, int *ret, size_t n);
 /* All below the box's init (which is left out). */
 void bh_disk_processes_find(int init, struct bh_disk_processes *ret);
 void bh_disk_processes_fini(struct bh_disk_processes *p);

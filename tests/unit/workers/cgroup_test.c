@@ -196,6 +196,24 @@ static void events_of_both(void **state)
     T_INT(e.pids_hits, -1);
 }
 
+static void usage_of_v2(void **state)
+{
+    (void)state;
+    put("b1/cpu.stat", "usage_usec 2500000\nuser_usec 1\n");
+    put("b1/memory.stat", "anon 4096\nfile 999\n");
+    put("b1/memory.peak", "8192\n");
+    put("b1/pids.current", "3\n");
+    struct bh_cgroup_usage u = bh_cgroup_usage(&cg, "b1");
+    T_INT(u.cpu_ms, 2500);
+    T_INT(u.memory, 4096);
+    T_INT(u.memory_peak, 8192);
+    T_INT(u.tasks, 3);
+    u = bh_cgroup_usage(&cg, "none");
+    T_TRUE(u.cpu_ms == -1 && u.memory == -1 && u.memory_peak == -1 && u.tasks == -1);
+    cg.kind = BH_CGROUP_NONE;
+    T_INT(bh_cgroup_usage(&cg, "b1").cpu_ms, -1);
+}
+
 static void values_and_words(void **state)
 {
     (void)state;
@@ -317,6 +335,7 @@ int main(void)
         T_FILES(limits_of_v1),
         T_FILES(what_cannot_be_limited_is_told),
         T_FILES(events_of_both),
+        T_FILES(usage_of_v2),
         T_FILES(values_and_words),
         T_FILES(processes_that_we_see),
         T_FILES(groups_below_go_first),
