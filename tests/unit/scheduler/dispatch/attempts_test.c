@@ -311,14 +311,14 @@ static void a_choice_may_collide(void **state)
 {
     struct fixture *f = *state;
     run_a(f);
-    end(f, 1, BH_EXECUTION_RUN, 1, PASSED(.outputs = {"o"}));
+    end(f, 1, BH_EXECUTION_RUN, 1, PASSED(.outputs = {"p-2"}));
     end(f, 1, BH_EXECUTION_RUN, 2, FAILED("exit"));
     const struct bh_node *b = bh_engine_node(bh_live_run_engine(f->run), 1);
     T_INT(b->state, BH_NODE_FAILED);
     T_INT(b->reason, BH_REASON_COLLISION);
     const struct bh_attempt *blamed = NULL;
     BH_CLEANUP_FREE char *detail = bh_live_run_attempts_detail(f->run, 1, &blamed);
-    T_TRUE(strstr(detail, "'o' of agent 'b' (attempt 1) is the same name as 'o' of agent 'a' (attempt 2)") != NULL);
+    T_TRUE(strstr(detail, "'p-2' of agent 'b' (attempt 1) is the same name as 'p-2' of agent 'a' (attempt 2)") != NULL);
     assert_null(blamed);
     commit_and_load(f);
     T_INT(bh_engine_node(bh_live_run_engine(f->run), 1)->reason, BH_REASON_COLLISION);
