@@ -77,7 +77,7 @@ static int make_view(const struct differ *d, const struct bh_kept *kept, const s
     int rc = depth->top ? add_layer(d, v, kept->upper, true, err) : 0;
     if (rc == 0 && depth->layers)
         rc = add_layers(d, v, layers, s->layers, s->n_layers, depth->own_layers, err);
-    if (rc == 0)
+    if (rc == 0 && depth->snapshots)
         rc = add_layers(d, v, "snapshots", s->snapshots, s->n_snapshots, depth->own_snapshots, err);
     return rc == 0 && kept->known ? add_base(d, v, s, err) : rc;
 }
@@ -293,9 +293,13 @@ static void print_notes(const struct differ *d)
         return;
     if (!d->one.known || (d->two && !d->other.known))
         fprintf(stderr, "nothing says what the box stood on: all that its topmost layer holds counts as added\n");
-    size_t n = 0;
-    (void)bh_run_facts_attempts(&d->facts, name, &n);
-    if (n > 1 && !d->two)
+    size_t n = 0, runs = 0;
+    const struct bh_attempt_row *rows = bh_run_facts_attempts(&d->facts, name, &n);
+    for (size_t i = 0; i < n; i++)
+        runs += !rows[i].kind;
+    if (d->one.attempt->kind)
+        fprintf(stderr, "this is the box of its %s\n", d->one.attempt->kind);
+    else if (runs > 1 && !d->two)
         fprintf(stderr, "this is attempt %lld, try %lld\n", (long long)d->one.attempt->attempt,
                 (long long)d->one.attempt->try_);
     if (d->one.n_sharing > 1)
@@ -309,11 +313,14 @@ static int compare(struct differ *d, struct bh_err **err)
 {
     const struct bh_box_stand *x = &d->one.stand, *y = &d->other.stand;
     struct bh_view *before = bh_view_new(), *after = bh_view_new();
-    struct depth lower = {.snapshots = true}, whole = {.top = true, .layers = true, .own_layers = true};
+    bool all = bh_args_has(d->args, "from-base");
+    struct depth lower = {.snapshots = !all}, whole = {.top = true, .layers = true, .snapshots = true};
+    whole.own_layers = true;
+    whole.own_snapshots = all;
     int rc = 0;
     if (d->two) {
         whole.own_layers = !same_list(x->layers, x->n_layers, y->layers, y->n_layers);
-        whole.own_snapshots = !same_list(x->snapshots, x->n_snapshots, y->snapshots, y->n_snapshots);
+        whole.own_snapshots |= !same_list(x->snapshots, x->n_snapshots, y->snapshots, y->n_snapshots);
         rc = check_same_base(&d->one, &d->other, err);
     }
     if (rc == 0)
@@ -397,6 +404,7 @@ static int diff(const struct bh_args *args)
 
 static const struct bh_opt opts[] = {
     {"attempt", 0, BH_OPT_REPEATED, "N [M]", "the box of this attempt; with M: what attempt M has otherwise than N"},
+    {"from-base", 0, BH_OPT_FLAG, NULL, "also what setup and prepare changed before it started"},
     {"content", 0, BH_OPT_FLAG, NULL, "the lines too, as a unified diff; also of tainted agents"},
 };
 
@@ -407,7 +415,8 @@ const struct bh_cmd bh_cmd_diff = {
     .example = "bulkhead diff @latest fixer\nbulkhead diff @latest fixer --attempt 1 2 --content",
     .more = "A: added, M: changed, D: removed; a name that ends in '/' is a directory with all in it. It looks at a\n"
             "box that was kept ('keep: always', and by default of an agent that failed), else at the last state that\n"
-            "a shared box was frozen in, and compares with what the box started from. Owners are not compared.",
+            "a shared box was frozen in, and compares with what the box started from: where there was a setup or a\n"
+            "preparation, the state after it. Owners are not compared.",
     .opts = opts,
     .n_opts = BH_ARRAY_LEN(opts),
     .min_operands = 2,

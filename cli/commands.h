@@ -20,6 +20,7 @@ BH_VERB(plan)
 BH_VERB(provenance)
 BH_VERB(ps)
 BH_VERB(run)
+BH_VERB(shell)
 BH_VERB(show)
 BH_VERB(version)
 #undef BH_VERB

@@ -101,7 +101,8 @@ static const struct bh_attempt_row *choose(const struct bh_cli_run *run, const s
         const struct bh_attempt_row *row = &rows[i];
         if ((attempt > 0 && row->attempt != attempt) || !row->kept_box || !is_there(run, row->kept_box))
             continue;
-        if (!best || row->selected || !best->selected)
+        bool better = !best || row->selected || (!best->selected && (best->kind || !row->kind));
+        if (better) /* what attempts start from is looked at where there is nothing else */
             best = row;
     }
     return best;
@@ -111,7 +112,7 @@ static const struct bh_attempt_row *last_of(const struct bh_attempt_row *rows, s
 {
     const struct bh_attempt_row *last = NULL;
     for (size_t i = 0; i < n; i++) {
-        if (attempt <= 0 || rows[i].attempt == attempt)
+        if ((attempt <= 0 || rows[i].attempt == attempt) && (!last || last->kind || !rows[i].kind))
             last = &rows[i];
     }
     return last;

@@ -14,6 +14,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "scheduler/dispatch/live_run.h"
+#include "scheduler/shell/fork.h"
 #include "scheduler/store/store.h"
 #include "scheduler/sweep.h"
 #include "workers/cgroup/cgroup.h"
@@ -198,6 +199,7 @@ void bh_gc(const struct bh_home *home, const struct bh_reclaim *how, const struc
     (void)bh_cgroup_reclaim_how(&groups, NULL);
     bh_sweep_orphans(home, how);
     bh_sweep_half_bases(home, how);
+    bh_shells_sweep(home, how);
     clear_temporary(&g);
     open_store(&g);
     if (g.store) {

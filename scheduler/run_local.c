@@ -22,6 +22,7 @@
 #include "scheduler/dispatch/images.h"
 #include "scheduler/dispatch/submission.h"
 #include "scheduler/run_limits.h"
+#include "scheduler/shell/live.h"
 #include "scheduler/sweep.h"
 #include "workers/box/box.h"
 #include "workers/worker.h"
@@ -42,6 +43,7 @@ struct session {
     struct bh_boxes *boxes;
     struct bh_worker *worker;
     struct bh_dispatcher *dispatcher;
+    struct bh_shell_server *shells;
     struct event *signals[N_SIGNALS];
     struct event *tick;
     int signal; /* the first that came */
@@ -300,6 +302,8 @@ static int meet(struct session *s, struct bh_err **err)
         rc = bh_dispatcher_new(s->loop, s->run, url, token, owner, &s->dispatcher, err);
     if (rc == 0)
         rc = bh_worker_new(s->loop, s->boxes, &worker, &s->worker, err);
+    if (rc == 0)
+        rc = bh_shell_server_new(s->loop, s->options->home, s->id.s, s->worker, &s->shells, err);
     return rc;
 }
 
@@ -355,6 +359,7 @@ static int drive(struct session *s, struct bh_err **err)
 
 static void stop_work(struct session *s)
 {
+    bh_shell_server_free(BH_TAKE(s->shells));
     bh_worker_free(s->worker);
     s->worker = NULL;
     if (s->boxes)

@@ -34,6 +34,10 @@ struct bh_execution_host { /* borrowed by every execution */
 struct bh_execution *bh_execution_start(const struct bh_execution_host *host, struct bh_run_files *run,
                                         struct bh_lease *lease);
 const struct bh_lease *bh_execution_lease(const struct bh_execution *e);
+/* As bh_worker_visit: NULL where nothing of it runs in a box. */
+struct bh_worker_visit;
+struct bh_box_call *bh_execution_visit(struct bh_execution *e, const struct bh_worker_visit *visit, bh_exec_done_fn fn,
+                                       void *arg);
 /* Somebody asks that it end: SIGTERM, grace, SIGKILL, then `ended` with the outcome cancelled. May be repeated. */
 void bh_execution_cancel(struct bh_execution *e);
 /* Kills at once what still runs; `ended` is not called any more. NULL is fine. */

@@ -39,12 +39,14 @@ static int open_parts(struct bh_run_files *f, const char *home, struct bh_err **
     return rc == 0 ? bh_cas_open(cas, tmp, &f->puts, err) : rc;
 }
 
-int bh_run_files_open(const char *home, const char *run, struct bh_run_files **ret, struct bh_err **err)
+/* `run` names it: the last part of the folder. */
+static int open_folder(const char *home, const char *folder, const char *run, struct bh_run_files **ret,
+                       struct bh_err **err)
 {
     struct bh_run_files *f = bh_alloc(sizeof(*f));
     f->refs = 1;
     f->run = bh_strdup(run);
-    f->dir = bh_asprintf("%s/runs/%s", home, run);
+    f->dir = bh_path_join(home, folder);
     f->dirfd = -1;
     int rc = open_parts(f, home, err);
     if (rc != 0) {
@@ -53,6 +55,18 @@ int bh_run_files_open(const char *home, const char *run, struct bh_run_files **r
     }
     *ret = f;
     return 0;
+}
+
+int bh_run_files_open(const char *home, const char *run, struct bh_run_files **ret, struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *folder = bh_path_join("runs", run);
+    return open_folder(home, folder, run, ret, err);
+}
+
+int bh_run_files_open_at(const char *home, const char *folder, struct bh_run_files **ret, struct bh_err **err)
+{
+    const char *last = strrchr(folder, '/');
+    return open_folder(home, folder, last ? last + 1 : folder, ret, err);
 }
 
 struct bh_run_files *bh_run_files_ref(struct bh_run_files *f)

@@ -25,6 +25,9 @@ struct bh_run_files {
 
 /* Makes what is missing of the run's folders. One reference, the caller's. */
 int bh_run_files_open(const char *home, const char *run, struct bh_run_files **ret, struct bh_err **err) BH_MUST_CHECK;
+/* The same of another folder below home, for who carries out something of a run beside it. */
+int bh_run_files_open_at(const char *home, const char *folder, struct bh_run_files **ret,
+                         struct bh_err **err) BH_MUST_CHECK;
 struct bh_run_files *bh_run_files_ref(struct bh_run_files *f);
 void bh_run_files_unref(struct bh_run_files *f); /* NULL is fine */
 

@@ -434,6 +434,23 @@ int bh_worker_new(struct event_base *loop, struct bh_boxes *boxes, const struct 
     return 0;
 }
 
+struct bh_box_call *bh_worker_visit(struct bh_worker *w, const struct bh_worker_visit *visit,
+                                    void (*fn)(void *arg, const struct bh_exec_result *result), void *arg)
+{
+    const char *instance;
+    void *value;
+    for (size_t it = 0; bh_map_next(check(w)->lives, &it, &instance, &value);) {
+        struct bh_execution *e = ((struct live *)value)->execution;
+        const struct bh_lease *lease = bh_execution_lease(e);
+        if (!bh_streq(lease->agent, visit->agent) || (visit->attempt > 0 && lease->attempt != visit->attempt))
+            continue;
+        struct bh_box_call *call = bh_execution_visit(e, visit, fn, arg);
+        if (call)
+            return call;
+    }
+    return NULL;
+}
+
 static void free_messages(struct bh_worker *w)
 {
     BH_LIST_FOREACH (it, tmp, &w->messages) {

@@ -9,7 +9,9 @@
 #include "base/err.h"
 
 struct event_base;
+struct bh_box_call;
 struct bh_boxes;
+struct bh_exec_result;
 struct bh_worker;
 
 struct bh_worker_options {
@@ -21,5 +23,20 @@ struct bh_worker_options {
 /* Borrows loop and boxes. */
 int bh_worker_new(struct event_base *loop, struct bh_boxes *boxes, const struct bh_worker_options *options,
                   struct bh_worker **ret, struct bh_err **err) BH_MUST_CHECK;
+/*
+ * A command beside an agent that runs here, with all that is the agent's: for a person who looks into it. Descriptors
+ * are borrowed for the call. NULL where the agent (its attempt `attempt`, 0: any) is in no box at this moment; else
+ * `fn` is called once, when it has ended, which it does at the latest with the agent's box.
+ */
+struct bh_worker_visit {
+    const char *agent;
+    int attempt;
+    const char *const *argv;
+    const char *more_env; /* "NAME=value" or NULL */
+    bool terminal;        /* its streams are a terminal of its own */
+    int stdio[3];
+};
+struct bh_box_call *bh_worker_visit(struct bh_worker *w, const struct bh_worker_visit *visit,
+                                    void (*fn)(void *arg, const struct bh_exec_result *result), void *arg);
 /* Kills what runs. */
 void bh_worker_free(struct bh_worker *w);

@@ -299,7 +299,7 @@ struct walk {
     int error;
 };
 
-/* What init makes to mount on: an agent's own files are never in a layer, and neither are these. */
+/* What bulkhead puts there: places to mount on, and what each agent is given as its own. */
 static bool is_ours(const char *path, const struct bh_change_side *side)
 {
     static const char *const mounts[] = {"/proc", "/dev", "/sys"};
@@ -310,7 +310,7 @@ static bool is_ours(const char *path, const struct bh_change_side *side)
     if (bh_streq(path, "/workspace/in"))
         return S_ISDIR(side->st.st_mode);
     return bh_starts_with(path, "/workspace/") && bh_path_is_agents_own(path + strlen("/workspace/")) &&
-           S_ISREG(side->st.st_mode) && side->st.st_size == 0;
+           S_ISREG(side->st.st_mode);
 }
 
 static int tell(struct walk *w, enum bh_change_kind kind, const struct bh_change_side *before,
