@@ -266,11 +266,13 @@ static const char *key_of(const struct bh_execution *e)
     return e->lease.box.n_snapshots > 0 && e->in_box_since.ns != 0 ? e->lease.box.snapshots[0] : NULL;
 }
 
-/* Attempts have time to wait for it at their end; whoever makes a snapshot does not: attempts are to begin. */
+/* Attempts have time to wait for it at their end; whoever makes a snapshot does not (attempts are to begin), and nobody
+ * waits who was told to end. */
 bool bh_x_start_is_known(struct bh_execution *e)
 {
     const char *key = key_of(e);
-    if (!key || e->lease.kind != BH_LEASE_RUN || e->waited || bh_snapshots_digest(e->host->snapshots, key))
+    if (!key || e->lease.kind != BH_LEASE_RUN || e->waited || e->verdict.outcome == BH_OUTCOME_CANCELLED ||
+        bh_snapshots_digest(e->host->snapshots, key))
         return true;
     e->waited = true;
     e->wait = bh_snapshots_wait(e->host->snapshots, key, on_digest, e);
