@@ -149,6 +149,10 @@ struct bh_val *bh_provenance_of_output(const struct bh_lease *lease, const struc
     set_argv(map, lease->run_argv, lease->n_run);
     set_command(map, "setup", lease->setup, lease->n_setup);
     set_command(map, "box_setup", lease->box.setup, lease->box.n_setup);
+    set_command(map, "prepare", lease->prepare, lease->n_prepare);
+    set_command(map, "check", lease->check.argv, lease->check.n_argv);
+    bh_val_set_str(map, "snapshot", result->snapshot);
+    bh_val_set_str(map, "snapshot_key", lease->snapshot_key);
     set_text_digest(map, "prompt", lease->prompt);
     set_text_digest(map, "params", lease->params_json);
     set_env(map, lease);
@@ -160,6 +164,25 @@ struct bh_val *bh_provenance_of_output(const struct bh_lease *lease, const struc
     set_wall(map, "ended", result->ended);
     bh_val_set_int(map, "exit_code", result->exit_code);
     return map;
+}
+
+struct bh_val *bh_provenance_of_state(const struct bh_lease *lease)
+{
+    bool setup = lease->kind == BH_LEASE_SETUP;
+    struct bh_val *map = bh_val_map();
+    set_command(map, "command", setup ? lease->setup : lease->prepare, setup ? lease->n_setup : lease->n_prepare);
+    set_files(map, lease);
+    return map;
+}
+
+/* Files arrive with whatever comes first. */
+void bh_provenance_add_state(struct bh_val *record, const struct bh_val *setup, const struct bh_val *prepare)
+{
+    const struct bh_val *first = setup ? setup : prepare;
+    if (setup)
+        bh_val_set(record, "setup", bh_val_copy(bh_val_get(setup, "command")));
+    if (first)
+        bh_val_set(record, "files", bh_val_copy(bh_val_get(first, "files")));
 }
 
 struct bh_val *bh_provenance_of_source(const char *name, const struct bh_object *object, const char *path, bool tainted)

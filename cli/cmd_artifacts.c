@@ -36,9 +36,14 @@ static int no_artifact(const struct artifacts *a, const struct bh_cli_run *run, 
     BH_CLEANUP_FREE const char **names = bh_calloc(a->n + 1, sizeof(*names));
     for (size_t i = 0; i < a->n; i++)
         names[i] = a->rows[i].name;
-    const char *near = bh_nearest(name, names, a->n);
+    const char *near = bh_nearest(name, names, a->n), *numbered = NULL;
+    size_t len = strlen(name);
+    for (size_t i = 0; i < a->n && !numbered; i++)
+        numbered = bh_starts_with(names[i], name) && names[i][len] == '@' ? names[i] : NULL;
     int rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "run '%s' has published no '%s'", run->id, name);
-    if (near)
+    if (numbered)
+        bh_err_hint(err, "no attempt has the plain name; what each made is '%s' and so on", numbered);
+    else if (near)
         bh_err_hint(err, "did you mean '%s'?", near);
     else
         bh_err_hint(err, "'bulkhead artifacts %s' lists what there is", run->id);
@@ -320,6 +325,9 @@ static void print_record(const struct artifacts *a, const struct bh_artifact_row
     print_command(record, depth);
     print_digest(record, "setup", depth);
     print_digest(record, "box_setup", depth);
+    print_digest(record, "prepare", depth);
+    print_digest(record, "check", depth);
+    print_digest(record, "snapshot", depth);
     print_digest(record, "prompt", depth);
     const struct bh_val *files = bh_val_get(record, "files");
     for (size_t i = 0; i < bh_val_len(files); i++)

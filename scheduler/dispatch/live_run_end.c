@@ -33,6 +33,7 @@ static void set_snapshots(struct bh_val *v, const struct bh_lease *lease, const 
     if (lease->kind == BH_LEASE_RUN)
         return;
     bh_val_set_str(v, "snapshot_key", lease->snapshot_key);
+    bh_val_set(v, "made_of", bh_provenance_of_state(lease));
     struct bh_val *list = bh_val_set(v, "snapshots", bh_val_list());
     for (size_t i = 0; i < result->n_snapshots; i++)
         bh_val_add(list, bh_val_str(result->snapshots[i]));
@@ -102,9 +103,12 @@ static struct outputs outputs_new(size_t n)
                             .n = n};
 }
 
-static struct outputs outputs_of(const struct bh_plan_agent *agent, const struct bh_lease *lease,
+static struct outputs outputs_of(const struct bh_live_run *run, size_t node, const struct bh_lease *lease,
                                  const struct bh_result *result, bool numbered)
 {
+    const struct bh_plan_agent *agent = &run->plan->agents[node];
+    const struct bh_val *setup = bh_val_get(run->made[node].setup, "made_of"),
+                        *prepare = bh_val_get(run->made[node].prepare, "made_of");
     struct outputs o = outputs_new(result->n_outputs);
     bool tainted = agent->label == BH_TAINTED;
     for (size_t i = 0; i < o.n; i++) {
@@ -112,6 +116,7 @@ static struct outputs outputs_of(const struct bh_plan_agent *agent, const struct
         BH_CLEANUP_VAL struct bh_val *record = bh_provenance_of_output(lease, result, out, tainted, agent->why);
         o.names[i] = numbered ? bh_asprintf("%s@%d", out->name, lease->attempt) : bh_strdup(out->name);
         bh_val_set_str(record, "name", o.names[i]);
+        bh_provenance_add_state(record, setup, prepare);
         o.provenance[i] = bh_live_run_json(record);
         o.items[i] = (struct bh_artifact){
             .name = o.names[i],
@@ -275,7 +280,7 @@ bool bh_live_run_end(struct bh_live_run *run, const struct bh_lease *lease, cons
     bool succeeded = event.state == BH_ATTEMPT_SUCCEEDED;
     bool numbered = agent->forks && (bh_agent_numbered(agent->doc) || !succeeded);
     struct bh_val *facts = facts_of_result(lease, result);
-    struct outputs o = outputs_of(agent, lease, result, numbered);
+    struct outputs o = outputs_of(run, attempt->node, lease, result, numbered);
     if (succeeded && !numbered)
         refuse(&event, publish(run, &o, facts));
     else if (succeeded)

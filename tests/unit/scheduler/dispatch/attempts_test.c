@@ -281,6 +281,9 @@ static void the_chosen_one_has_the_plain_names(void **state)
         const char *json = bh_registry_get(bus, "o")->provenance;
         T_OK(bh_json_parse(json, strlen(json), &record, &err));
         T_STR(bh_val_str_of(record, "name"), "o");
+        T_TRUE(bh_starts_with(bh_val_str_of(record, "setup"), "sha256:"));
+        T_TRUE(bh_starts_with(bh_val_str_of(record, "prepare"), "sha256:"));
+        T_STR(bh_val_str_of(record, "snapshot_key"), bh_val_str_of(bh_live_run_prepared_of(f->run, 0), "snapshot_key"));
         T_INT(bh_engine_node(bh_live_run_engine(f->run), 0)->state, BH_NODE_DONE);
         T_TRUE(newest(f, 0, BH_EXECUTION_RUN, 2)->selected);
         T_STR(bh_val_str_of(bh_live_run_prepared_of(f->run, 0), "snapshot"), DIGEST);
