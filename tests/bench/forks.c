@@ -394,6 +394,7 @@ int main(int argc, char **argv)
     null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (kit_open(&k, argv[optind + 1], &err) != 0)
         die("cannot make boxes", bh_err_message(err));
+    k.patience_s = 600; /* 2 GB are written and synced */
     if (strcmp(what, "disk") == 0)
         bench_disk(&k, n, files, kib);
     else if (strcmp(what, "many") == 0)

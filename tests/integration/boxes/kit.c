@@ -71,13 +71,13 @@ static void too_late(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     (void)arg;
-    die("nothing has happened for 30 s");
+    die("nothing has happened for too long");
 }
 
 void kit_wait(struct kit *k, const bool *flag)
 {
     struct event *timer = evtimer_new(k->loop, too_late, NULL);
-    const struct timeval patience = {PATIENCE_S, 0};
+    const struct timeval patience = {k->patience_s ? k->patience_s : PATIENCE_S, 0};
     evtimer_add(timer, &patience);
     while (!*flag)
         (void)event_base_loop(k->loop, EVLOOP_ONCE);
@@ -87,7 +87,7 @@ void kit_wait(struct kit *k, const bool *flag)
 void kit_turn(struct kit *k)
 {
     struct event *timer = evtimer_new(k->loop, too_late, NULL);
-    const struct timeval patience = {PATIENCE_S, 0};
+    const struct timeval patience = {k->patience_s ? k->patience_s : PATIENCE_S, 0};
     evtimer_add(timer, &patience);
     (void)event_base_loop(k->loop, EVLOOP_ONCE);
     event_free(timer);

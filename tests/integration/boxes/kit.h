@@ -15,6 +15,7 @@ struct kit {
     char *home, *run_dir;
     int64_t launcher;
     unsigned serial;
+    long patience_s; /* how long it waits for one thing; 0: 30 s */
 };
 
 /* A launcher on a new home below `dir`, and a run in it. 0, or a negative code with err. */
@@ -23,7 +24,7 @@ int kit_open(struct kit *k, const char *dir, struct bh_err **err) BH_MUST_CHECK;
 int kit_reopen(struct kit *k, struct bh_err **err) BH_MUST_CHECK;
 void kit_close(struct kit *k); /* the home stays */
 void kit_fini(struct kit *k);
-/* Runs the loop until *flag; fails the process after 30 s. */
+/* Runs the loop until *flag; fails the process where that takes longer than its patience. */
 void kit_wait(struct kit *k, const bool *flag);
 void kit_turn(struct kit *k); /* one turn of the loop; fails the process after 30 s */
 
