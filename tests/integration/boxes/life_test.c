@@ -343,7 +343,8 @@ static void launcher_stays_small(void **state)
     struct bh_buf maps = BH_BUF_INIT;
     static const char *const unwanted[] = {"nng", "libevent", "sqlite", "libpq", "jansson", "libcrypto", "msgpack"};
     (void)state;
-    box_with_everything(0);
+    for (int i = 0; i < 20; i++) /* until it keeps all the control groups that it will */
+        box_with_everything(i);
     (void)snprintf(path, sizeof(path), "/proc/%lld", (long long)kit.launcher);
     BH_CLEANUP_FREE char *mountinfo = bh_path_join(path, "mountinfo");
     BH_CLEANUP_FREE char *maps_path = bh_path_join(path, "maps");
@@ -352,11 +353,11 @@ static void launcher_stays_small(void **state)
         int64_t mounts = lines_of(mountinfo);
         int before = count_entries(path, "fd");
         T_TRUE(mounts < 20);
-        for (int i = 0; i < 20; i++)
+        for (int i = 0; i < 40; i++)
             box_with_everything(i);
         T_INT(lines_of(mountinfo), mounts);
         int after = count_entries(path, "fd");
-        if (after > before + 4) /* shells in the pool, two descriptors each */
+        if (after > before + 4 + 24) /* shells in the pool, two descriptors each; eight groups, three each */
             fail_msg("%d descriptors became %d", before, after);
         T_OK(bh_read_file(maps_path, 1 << 20, &maps, &err));
         for (size_t i = 0; i < BH_ARRAY_LEN(unwanted); i++)
