@@ -29,8 +29,9 @@ agents:
     run: |
       for i in 1 2 3; do (head -c 12M /dev/zero; : > filled$i; while [ ! -e over ]; do sleep 0.1; done) | tail -n 1 > /dev/null & done
       while [ ! -e filled1 ] || [ ! -e filled2 ] || [ ! -e filled3 ]; do sleep 0.1; done
-      : > up; wait
-  - {name: second, box: x, run: 'while [ ! -e up ]; do sleep 0.1; done; head -c 60M /dev/zero | tail -n 1 | cat > /dev/null; : > over; exit 1'}
+      : > up; while [ ! -e dead ]; do sleep 0.1; done
+      i=0; while [ $i -lt 50 ]; do sleep 0.1; i=$((i + 1)); done; : > over; wait
+  - {name: second, box: x, run: 'while [ ! -e up ]; do sleep 0.1; done; head -c 60M /dev/zero | tail -n 1 | cat > /dev/null; : > dead; exit 1'}
 YAML
 expect 0 'a box without memory left' bulkhead run memory.yaml -q --max-parallel 3
 expect 0 'explain of it' bulkhead explain @latest second

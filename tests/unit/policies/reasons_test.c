@@ -123,6 +123,10 @@ static void a_detail_says_what_else_mends_it(void **state)
         BH_CLEANUP_FREE char *remedy = bh_reason_remedy_of(rows[i].reason, rows[i].exit, rows[i].detail);
         T_STR(remedy, rows[i].remedy);
     }
+    BH_CLEANUP_FREE char *written = bh_reason_remedy_of(BH_REASON_COLLISION, 0, "output 'x' changed after its agent");
+    assert_non_null(strstr(written, "boxes of their own"));
+    BH_CLEANUP_FREE char *named = bh_reason_remedy_of(BH_REASON_COLLISION, 0, "'x' of agent 'a' is the same name as");
+    T_STR(named, bh_reason_info(BH_REASON_COLLISION)->remedy);
     BH_CLEANUP_FREE char *shell = bh_reason_remedy_of(BH_REASON_EXIT, 127, "run exited with code 127");
     T_STR(shell, bh_reason_remedy(BH_REASON_EXIT, 127)); /* a shell says why in the log */
 }

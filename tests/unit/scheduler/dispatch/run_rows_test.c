@@ -2,6 +2,7 @@
 #include "tests/support/t.h"
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/val.h"
 #include "scheduler/dispatch/run_rows.h"
 
@@ -80,6 +81,42 @@ static void a_failure_names_agent_detail_and_remedy(void **state)
     T_TRUE(strcmp(bh_reason_remedy(BH_REASON_EXIT, 127), bh_reason_remedy(BH_REASON_EXIT, 1)) != 0);
 }
 
+static struct bh_val *failure_with(struct fixture *f, const char *evidence)
+{
+    BH_CLEANUP_VAL struct bh_val *ended = bh_val_map();
+    bh_val_set_str(ended, "evidence", evidence);
+    return bh_failure_of_run(f->plan, f->engine, ended);
+}
+
+static void a_failure_says_whom_its_evidence_blames(void **state)
+{
+    static const struct {
+        const char *evidence, *blamed;
+    } rows[] = {
+        {"{\"kind\":\"wedge\",\"caused_by\":\"hog\"}", "hog"},
+        {"{\"kind\":\"wedge\",\"caused_by\":null}", NULL},
+        {"{\"kind\":\"collision\",\"writers\":[{\"agent\":\"w\"}]}", "w"},
+        {"{\"kind\":\"collision\",\"writers\":[{\"agent\":\"w\"},{\"agent\":\"v\"}]}", NULL},
+        {"no JSON", NULL},
+        {NULL, NULL},
+    };
+    struct fixture *f = *state;
+    step(f, (struct bh_event){.kind = BH_EV_START});
+    step(f, (struct bh_event){.kind = BH_EV_WORKER_UP, .slots = 1});
+    const struct bh_attempt *attempt = bh_engine_attempt(f->engine, 0);
+    step(f, (struct bh_event){.kind = BH_EV_ENDED,
+                              .instance = attempt->instance,
+                              .epoch = attempt->epoch,
+                              .state = BH_ATTEMPT_FAILED,
+                              .reason = BH_REASON_COLLISION});
+    for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
+        BH_CLEANUP_VAL struct bh_val *failure = failure_with(f, rows[i].evidence);
+        const char *blamed = bh_val_str_of(failure, "caused_by");
+        T_TRUE(bh_streq(blamed, rows[i].blamed));
+        T_TRUE(bh_val_get(failure, "caused_by") && bh_val_get(failure, "evidence")); /* null where there is none */
+    }
+}
+
 static void an_attempt_says_what_held_it(void **state)
 {
     struct fixture *f = *state;
@@ -115,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_deadline_is_nobodys_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failure_names_agent_detail_and_remedy, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_says_whom_its_evidence_blames, setup, teardown),
         cmocka_unit_test_setup_teardown(an_attempt_says_what_held_it, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
