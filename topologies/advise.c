@@ -112,8 +112,63 @@ void bh_advice_add_agent(struct bh_advices *list, struct bh_advice *advice, cons
     push_change(list, advice, &change);
 }
 
-void bh_advice_own_box(struct bh_advices *list, struct bh_advice *advice, const struct bh_agent *agent)
+static const struct bh_box_doc *box_doc(const struct bh_pipeline *p, const char *name)
 {
+    for (size_t i = 0; i < p->n_boxes; i++) {
+        if (bh_streq(p->boxes[i].name.s, name))
+            return &p->boxes[i];
+    }
+    return NULL;
+}
+
+/* The setup of the box, then its own: two lines of a shell can be one. */
+static void keep_setup(struct bh_advices *list, struct bh_advice *advice, const struct bh_box_doc *box,
+                       const struct bh_agent *agent)
+{
+    if (!box->setup.set)
+        return;
+    if (box->setup.is_list || agent->setup.is_list) {
+        advice->by_hand = true;
+        return;
+    }
+    BH_CLEANUP_FREE char *text = agent->setup.set
+                                     ? bh_asprintf("%s\n%s", box->setup.args.items[0].s, agent->setup.args.items[0].s)
+                                     : bh_strdup(box->setup.args.items[0].s);
+    BH_CLEANUP_FREE char *value = bh_editor_quote(text);
+    bh_advice_change(list, advice, agent->name.s, "setup", value);
+}
+
+/* What the shared box had and the agent says nothing of. */
+static void keep_traits(const struct bh_advise_subject *subject, struct bh_advices *list, struct bh_advice *advice,
+                        const struct bh_agent *agent)
+{
+    static const char *const keys[] = {"base", "network", "user", "limits", "files"};
+    const char *name = agent->box.s ? agent->box.s : "crew";
+    const struct bh_box_doc *doc = box_doc(subject->pipeline, name);
+    struct bh_editor ed;
+    if (!doc)
+        return;
+    bh_editor_init(&ed, subject->text, subject->len, subject->pipeline->root);
+    const struct bh_node *map = bh_editor_agent(&ed, agent->name.s);
+    const struct bh_node *box = bh_node_get(bh_node_get(subject->pipeline->root, "boxes"), name);
+    for (size_t i = 0; i < BH_ARRAY_LEN(keys); i++) {
+        BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+        const struct bh_node *value = bh_node_get(box, keys[i]);
+        if (!value || (bh_node_get(map, keys[i]) && !bh_streq(keys[i], "files")))
+            continue;
+        if (!bh_node_get(map, keys[i]) && bh_editor_value_text(&ed, value, &text))
+            bh_advice_change(list, advice, agent->name.s, keys[i], text.data);
+        else
+            advice->by_hand = true;
+    }
+    keep_setup(list, advice, doc, agent);
+    bh_editor_fini(&ed);
+}
+
+void bh_advice_own_box(const struct bh_advise_subject *subject, struct bh_advices *list, struct bh_advice *advice,
+                       const struct bh_agent *agent)
+{
+    keep_traits(subject, list, advice, agent);
     if (agent->box.s)
         bh_advice_change(list, advice, agent->name.s, "box", NULL);
     bh_advice_change(list, advice, agent->name.s, "topology", "per-agent");
@@ -190,8 +245,9 @@ void bh_advices_finish(const struct bh_advise_subject *subject, struct bh_advice
     for (size_t i = 0; i < list->len; i++) {
         struct bh_advice *advice = &list->items[i];
         BH_CLEANUP_BUF struct bh_buf next = BH_BUF_INIT, patch = BH_BUF_INIT;
-        advice->later = advice->n_changes > 0 && proven > PROVEN_MAX;
-        if (advice->later || advice->n_changes == 0 || !changed_text(subject->file, advice, &now, &next))
+        bool can = advice->n_changes > 0 && !advice->by_hand;
+        advice->later = can && proven > PROVEN_MAX;
+        if (!can || advice->later || !changed_text(subject->file, advice, &now, &next))
             continue;
         size_t faults_then = faults_of(subject->file, &next);
         proven += next.len;

@@ -50,6 +50,7 @@ struct bh_advice {
     struct bh_change *changes;
     size_t n_changes, cap_changes;
     int64_t saved_ns;  /* BH_ADVICE_SETUP: what a snapshot would have saved; else 0 */
+    bool by_hand;      /* the changes are not the whole of it: no patch is made */
     bool later;        /* there is a change, and those of the others come first: ask again after them */
     const char *patch; /* set by bh_advices_finish; NULL where the text cannot be changed mechanically */
 };
@@ -57,6 +58,7 @@ struct bh_advice {
 struct bh_advices {
     struct bh_advice *items;
     size_t len, cap;
+    bool no_concession;     /* of a run: it failed, or walls held something back */
     struct bh_arena *arena; /* everything that the items point to, unless it belongs to the document */
 };
 void bh_advices_init(struct bh_advices *list);
@@ -96,5 +98,9 @@ void bh_advice_change(struct bh_advices *list, struct bh_advice *advice, const c
 /* Takes one entry of the map at `key` away. */
 void bh_advice_change_inner(struct bh_advices *list, struct bh_advice *advice, const char *agent, const char *key,
                             const char *inner);
-/* A box of its own for an agent of the document, whatever put it into a shared one. */
-void bh_advice_own_box(struct bh_advices *list, struct bh_advice *advice, const struct bh_agent *agent);
+/*
+ * A box of its own for an agent of the document, whatever put it into a shared one. It keeps what the shared one gave
+ * it (base, network, user, limits, files, setup); where that is not on one line, the change is left to the person.
+ */
+void bh_advice_own_box(const struct bh_advise_subject *subject, struct bh_advices *list, struct bh_advice *advice,
+                       const struct bh_agent *agent);

@@ -138,7 +138,7 @@ static void look_at_agent(struct box_look *look, const struct bh_plan_agent *age
     bool out = compare(look, &setup, who, agent->name, agent->doc->setup.pos);
     out = compare(look, &run, who, agent->name, agent->doc->run.pos) || out;
     if (out) {
-        bh_advice_own_box(look->list, look->advice, agent->doc);
+        bh_advice_own_box(look->subject, look->list, look->advice, agent->doc);
         return;
     }
     add_stays(look, &setup, who, agent->name, agent->doc->setup.pos);

@@ -125,7 +125,8 @@ static void cite_files(const struct bh_plan *plan, struct bh_advices *list, stru
 void bh_advise_one_box(const struct bh_advise_subject *subject, struct bh_advices *list)
 {
     const struct bh_plan *plan = subject->plan;
-    if (!plan || list->len > 0 || !asks_for_walls(plan) || !pass_files(plan) || !one_box_would_do(subject))
+    if (!plan || list->len > 0 || list->no_concession || !asks_for_walls(plan) || !pass_files(plan) ||
+        !one_box_would_do(subject))
         return;
     struct bh_advice *advice =
         bh_advices_add(list, BH_ADVICE_ONE_BOX, BH_TOPOLOGY_SHARED_BOX,

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/val.h"
 
 void bh_editor_init(struct bh_editor *ed, const char *text, size_t len, const struct bh_node *root)
 {
@@ -338,6 +340,15 @@ bool bh_editor_add_agent(struct bh_editor *ed, const struct bh_node *agent, cons
         return false;
     add_edit(ed, end, 0, agent_as_flow(entries));
     return true;
+}
+
+/* JSON, which is YAML too. */
+char *bh_editor_quote(const char *text)
+{
+    BH_CLEANUP_VAL struct bh_val *v = bh_val_str(text);
+    struct bh_buf out = BH_BUF_INIT;
+    bh_json_format(v, &out);
+    return bh_buf_take(&out);
 }
 
 /* --- the whole --- */

@@ -42,5 +42,8 @@ bool bh_editor_add_agent(struct bh_editor *ed, const struct bh_node *agent, cons
 /* The value of an entry as it is written, where it is on one line; else false. Appended. */
 bool bh_editor_value_text(struct bh_editor *ed, const struct bh_node *value, struct bh_buf *out);
 
+/* Any text as YAML on one line: in double quotes. The caller owns it. */
+char *bh_editor_quote(const char *text);
+
 /* The text with all changes in it; false where two of them meet. */
 bool bh_editor_result(struct bh_editor *ed, struct bh_buf *out);

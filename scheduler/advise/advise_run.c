@@ -52,6 +52,9 @@ int bh_advise_run(const struct bh_home *home, struct bh_store *store, const stru
     int rc = bh_run_record_read(store, run, &record, err);
     struct bh_run_question q = {
         .home = home, .record = &record, .subject = subject, .list = list, .agents = index_agents(subject->plan)};
+    list->no_concession = rc != 0 || !bh_streq(run->status, "succeeded");
+    for (size_t i = 0; rc == 0 && i < record.n_attempts; i++)
+        list->no_concession = list->no_concession || bh_attempt_ended_badly(&record.attempts[i]);
     if (rc == 0 && subject->plan) {
         bh_advise_packages(&q);
         bh_advise_wedges(&q);

@@ -164,7 +164,7 @@ static void compare_asked(struct box_look *look, const struct bh_plan_agent *age
         cite(look, look->states[after].at, agent->name, text);
         bh_advice_name(look->q->list, look->advice, agent->name);
         if (look->advice->n_changes == 0)
-            bh_advice_own_box(look->q->list, look->advice, agent->doc);
+            bh_advice_own_box(look->q->subject, look->q->list, look->advice, agent->doc);
     }
 }
 
@@ -222,7 +222,7 @@ static void report_change(struct box_look *look, const struct bh_package *was, c
         bh_question_cite(look->q, look->advice, row, "'%s' was in box '%s' then", row->agent, row->box);
         bh_advice_name(look->q->list, look->advice, row->agent);
         if (!had_changes && !first)
-            bh_advice_own_box(look->q->list, look->advice, agent->doc);
+            bh_advice_own_box(look->q->subject, look->q->list, look->advice, agent->doc);
         first = false;
     }
 }

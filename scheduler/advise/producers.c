@@ -34,7 +34,7 @@ static void own_box(const struct bh_run_question *q, struct bh_advice *advice, c
 {
     const struct bh_plan_agent *agent = bh_question_agent(q, name);
     if (agent && q->subject->plan->boxes[agent->box].shared)
-        bh_advice_own_box(q->list, advice, agent->doc);
+        bh_advice_own_box(q->subject, q->list, advice, agent->doc);
 }
 
 static void cite_others(const struct bh_run_question *q, struct bh_advice *advice, const struct bh_attempt_row *row)

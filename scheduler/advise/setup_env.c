@@ -3,11 +3,9 @@
 #include "scheduler/advise/setup_env.h"
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "base/val.h"
 #include "topologies/editor.h"
 
 static const char *value_of(const struct bh_plan_agent *a, const char *name)
@@ -69,15 +67,6 @@ static void add_quoted(struct bh_buf *out, const char *value)
     bh_buf_addc(out, '\'');
 }
 
-/* As JSON, which is YAML too. */
-static char *quoted_yaml(const char *text)
-{
-    BH_CLEANUP_VAL struct bh_val *v = bh_val_str(text);
-    struct bh_buf out = BH_BUF_INIT;
-    bh_json_format(v, &out);
-    return bh_buf_take(&out);
-}
-
 /* A line of a shell, with variables that its own entry of `env` has and that the setup does not name. */
 static bool can_move(const struct bh_run_question *q, const struct bh_advice *advice, const struct bh_plan_agent *a)
 {
@@ -113,7 +102,7 @@ static void move(const struct bh_run_question *q, struct bh_advice *advice, cons
     if (moved == 0)
         return;
     bh_buf_addf(&run, "; %s", a->doc->run.args.items[0].s);
-    BH_CLEANUP_FREE char *text = quoted_yaml(run.data);
+    BH_CLEANUP_FREE char *text = bh_editor_quote(run.data);
     bh_advice_change(q->list, advice, a->doc->name.s, "run", text);
     if (moved == a->n_env)
         bh_advice_change(q->list, advice, a->doc->name.s, "env", NULL);
@@ -132,7 +121,7 @@ static const char *each_of(const struct bh_run_question *q, const struct bh_advi
         size_t n = 0;
         bh_buf_adds(&text, i > 0 ? ", {" : "[{");
         for (size_t k = 0; k < a->n_env; k++) {
-            BH_CLEANUP_FREE char *value = quoted_yaml(a->env[k].value.s);
+            BH_CLEANUP_FREE char *value = bh_editor_quote(a->env[k].value.s);
             if (is_own(q, advice, a->env[k].name.s))
                 bh_buf_addf(&text, "%s%s: %s", n++ > 0 ? ", " : "", a->env[k].name.s, value);
         }

@@ -134,7 +134,7 @@ static void change(const struct bh_run_question *q, const struct group *g, struc
         if (i < CITED)
             cite_setup(q, advice, doc);
         if (g->box)
-            bh_advice_own_box(q->list, advice, doc);
+            bh_advice_own_box(q->subject, q->list, advice, doc);
     }
     if (g->box)
         advice->action = "in boxes of their own they are forked from one snapshot, which is made once";

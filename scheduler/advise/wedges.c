@@ -192,7 +192,7 @@ static void report(const struct wedge *w)
         const struct bh_plan_agent *agent = bh_question_agent(w->q, advice->agents[i]);
         bool moves = w->culprit ? bh_streq(advice->agents[i], w->culprit) : i > 0;
         if (agent && moves)
-            bh_advice_own_box(list, advice, agent->doc);
+            bh_advice_own_box(w->q->subject, list, advice, agent->doc);
     }
     add_timeouts(w, advice);
     advice->action = "with walls between them one agent's limits are its own, and with timeouts none waits for ever";

@@ -29,7 +29,7 @@ struct fixture {
     size_t n_events;
     struct bh_attempt_row attempts[16];
     size_t n_attempts;
-    char *yaml;
+    const char *status; /* of the run; NULL: failed */
     struct bh_pipeline *pipeline;
     struct bh_plan *plan;
     struct bh_advices list;
@@ -101,7 +101,7 @@ static void advise(struct fixture *f, const char *yaml)
 {
     struct bh_errlist errors = {0};
     struct bh_plan_options options = {.lint = true};
-    struct bh_run_row row = kit_run_row(f->id.s, "failed");
+    struct bh_run_row row = kit_run_row(f->id.s, f->status ? f->status : "failed");
     row.document = text(yaml);
     row.started = AT(0);
     row.ended = AT(100);
@@ -611,6 +611,36 @@ static void a_good_run_is_told_nothing(void **state)
     is_silent(f, TWO_STAGES);
 }
 
+#define FILES HEAD "topology: per-agent\nagents: [{name: a, run: x, outputs: [o]}, {name: b, inputs: [o], run: x}]\n"
+
+/* The concession is for runs in which walls kept nothing back. */
+static void walls_that_served_are_not_talked_away(void **state)
+{
+    struct fixture *f = *state;
+    f->status = "succeeded";
+    attempt(f, "a", "i1", "a", 1, 4, "oom");
+    attempt(f, "a", "i2", "a", 5, 6, NULL)->try_ = 2;
+    attempt(f, "b", "i3", "b", 7, 8, NULL);
+    is_silent(f, FILES);
+}
+
+static void walls_that_nobody_needed(void **state)
+{
+    struct fixture *f = *state;
+    f->status = "succeeded";
+    attempt(f, "a", "i1", "a", 1, 4, NULL);
+    attempt(f, "b", "i2", "b", 5, 6, NULL);
+    advise(f, FILES);
+    patch_has(the_only(f, BH_ADVICE_ONE_BOX), "-topology: per-agent\n+topology: auto\n");
+}
+
+static void a_failed_run_is_no_proof(void **state)
+{
+    struct fixture *f = *state;
+    attempt(f, "a", "i1", "a", 1, 4, NULL);
+    is_silent(f, FILES);
+}
+
 static void a_damaged_store_is_named(void **state)
 {
     struct fixture *f = *state;
@@ -658,6 +688,9 @@ int main(void)
         TEST(hostile_trees_are_passed_over),
         TEST(a_whiteout_is_a_package_taken_away),
         TEST(a_good_run_is_told_nothing),
+        TEST(walls_that_served_are_not_talked_away),
+        TEST(walls_that_nobody_needed),
+        TEST(a_failed_run_is_no_proof),
         TEST(a_damaged_store_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

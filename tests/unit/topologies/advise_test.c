@@ -102,8 +102,35 @@ static void the_setup_of_the_box_counts(void **state)
          "5:30 'b' installs pip package 'q' 2: pip install q==2\n"
          "--- p.yaml\n+++ p.yaml\n@@ -2,5 +2,5 @@\n name: t\n agents:\n   - {name: a, box: lab, run: x}\n"
          "-  - {name: b, box: lab, run: pip install q==2 && x}\n"
-         "+  - {name: b, topology: per-agent, run: pip install q==2 && x}\n"
+         "+  - {name: b, setup: \"pip install q==1\", topology: per-agent, run: pip install q==2 && x}\n"
          " boxes: {lab: {setup: pip install q==1}}\n");
+}
+
+/* Who leaves a box takes along what the box gave it. */
+static void a_box_of_its_own_is_like_the_shared_one(void **state)
+{
+    (void)state;
+    struct advised x;
+    advise(&x, HEAD "agents:\n  - {name: a, box: lab, setup: npm i d@1.0.0, run: x}\n"
+                    "  - {name: b, box: lab, limits: {pids: 9}, setup: npm i d@2.0.0, run: x}\n"
+                    "  - {name: c, box: lab, setup: npm i d@2.0.0, run: x}\n"
+                    "boxes:\n  lab:\n    base: 'dir:./root' # of ours\n    user: root\n"
+                    "    limits: {disk: 1GiB, pids: 64}\n    files: {f: ./f}\n    setup: prepare it\n");
+    T_INT(x.list.len, 1);
+    assert_non_null(
+        strstr(x.list.items[0].patch,
+               "+  - {name: b, base: 'dir:./root', user: root, files: {f: ./f}, topology: per-agent, limits: "
+               "{pids: 9}, setup: \"prepare it\\nnpm i d@2.0.0\", run: x}\n"));
+    assert_non_null(strstr(x.list.items[0].patch,
+                           "+  - {name: c, base: 'dir:./root', user: root, limits: {disk: 1GiB, pids: 64}, files: {f: "
+                           "./f}, topology: per-agent, setup: \"prepare it\\nnpm i d@2.0.0\", run: x}\n"));
+    advise_free(&x);
+    advise(&x, HEAD "agents:\n  - {name: a, setup: npm i d@1.0.0, run: x}\n"
+                    "  - {name: b, files: {g: ./g}, setup: npm i d@2.0.0, run: x}\n"
+                    "boxes: {crew: {files: {f: ./f}}}\n");
+    T_INT(x.list.len, 1);
+    assert_null(x.list.items[0].patch); /* two maps of files are for a person to put together */
+    advise_free(&x);
 }
 
 static const char *const no_conflict[] = {
@@ -382,6 +409,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_versions_in_one_box),
         cmocka_unit_test(the_setup_of_the_box_counts),
+        cmocka_unit_test(a_box_of_its_own_is_like_the_shared_one),
         cmocka_unit_test(no_conflict_is_no_news),
         cmocka_unit_test(a_reader_that_holds_a_secret_is_split),
         cmocka_unit_test(a_shared_box_is_left_by_readers),
