@@ -92,10 +92,10 @@ static void give_server_up(struct bh_execution *e, const char *why)
 
 bool bh_x_lost_server(struct bh_execution *e, int code)
 {
-    if (!e->server || code != -BH_E_NOT_FOUND)
+    if (!e->server)
         return false;
     (void)bh_box_handle_drop(BH_TAKE(e->own), false, NULL, NULL);
-    give_server_up(e, "the warm process has ended");
+    give_server_up(e, code == -BH_E_NOT_FOUND ? "the warm process has ended" : "no box could be made beneath it");
     bh_x_enter_own_box(e);
     return true;
 }

@@ -253,6 +253,7 @@ static void maybe_alive(struct bh_box *box)
     if (box->state != BOX_MAKING || !box->ready || box->pidfd < 0)
         return;
     box->state = BOX_ALIVE;
+    bh_ns_warm_expect_nothing(box);
     if (!box->spare)
         bh_ns_disk_start(box);
     box->created(box->arg, box, 0, NULL);

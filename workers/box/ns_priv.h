@@ -111,6 +111,7 @@ struct bh_box {
     bool warm;                       /* a command in it may be a fork server, or a fork of one */
     struct bh_ns_server *server;     /* is ready in it; NULL: none */
     uint64_t beneath;                /* the box of the server that this one is beneath; 0: none */
+    struct event *patience;          /* with a box beneath a server, who may stop its init */
     struct bh_fan *fan;              /* of a shared box in which several have run; NULL: none */
     struct event *fan_event;         /* while it watches */
     uint32_t root_major, root_minor; /* the device of its root, once it has been watched */
@@ -257,6 +258,9 @@ bool bh_ns_warm_report(struct bh_box *box, const struct bh_msg_report *r, const 
 bool bh_ns_warm_holds(struct bh_exec *exec, struct bh_exec_result *result);
 void bh_ns_warm_ended(struct bh_exec *exec); /* whatever it was */
 void bh_ns_warm_drop(struct bh_box *box);    /* forgets a server */
+/* An answer is due from a box; one beneath a server that does not give it in time is killed. */
+void bh_ns_warm_expect(struct bh_box *box);
+void bh_ns_warm_expect_nothing(struct bh_box *box);
 
 /* ns_census.c */
 /* The box is about to be stopped: what each exec has taken is noted as it is now. */

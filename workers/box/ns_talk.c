@@ -101,6 +101,9 @@ static bool on_answer(struct bh_box *box, const struct bh_msg_report *r, int fd)
         struct ns_ask *ask = ASK(it);
         if (ask->id != r->id || (ask->opened != NULL) != (r->kind == BH_MSG_OPENED))
             continue;
+        bool last = box->asks.next == box->asks.prev;
+        if (last)
+            bh_ns_warm_expect_nothing(box);
         finish_ask(ask, r->status, fd, "the box could not be made quiet");
         return true;
     }
@@ -395,6 +398,8 @@ void bh_ns_kill(struct bh_exec *exec, int sig)
     struct bh_msg_ask msg = {.kind = BH_MSG_KILL, .signal = sig, .id = exec->id};
     if (exec->box->state == BOX_ALIVE)
         bh_ns_say(exec->box, &msg, sizeof(msg), NULL, 0);
+    if (sig == SIGKILL)
+        bh_ns_warm_expect(exec->box);
 }
 
 static struct ns_ask *new_ask(struct bh_box *box, void *arg)
@@ -413,6 +418,7 @@ void bh_ns_barrier(struct bh_box *box, bh_box_done_fn fn, void *arg)
     struct bh_msg_ask msg = {.kind = BH_MSG_BARRIER, .id = ask->id};
     ask->done = fn;
     bh_ns_say(box, &msg, sizeof(msg), NULL, 0);
+    bh_ns_warm_expect(box);
 }
 
 void bh_ns_open_output(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn, void *arg)
@@ -421,6 +427,7 @@ void bh_ns_open_output(struct bh_box *box, const char *root, const char *path, b
     struct ns_ask *ask = new_ask(box, arg);
     struct bh_msg_ask msg = {.kind = BH_MSG_OPEN, .id = ask->id};
     ask->opened = fn;
+    bh_ns_warm_expect(box);
     bh_buf_add(&out, &msg, sizeof(msg));
     bh_pack_str(&out, root);
     bh_pack_str(&out, path);

@@ -6,6 +6,7 @@
  *
  *   box: FORKED (pidfd) -> here: ADOPT to the server's box, GO to the box -> box: ENDED, server's box: ORPHAN
  */
+#include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "workers/box/ns_priv.h"
+
+#define PATIENCE_S 5 /* a box is made, and a killed one dies, in milliseconds */
 
 struct bh_ns_server {
     struct bh_exec *exec; /* of its box */
@@ -48,8 +51,35 @@ static struct bh_exec *find_fork(struct bh_box *server, uint64_t id)
     return NULL;
 }
 
+/* --- boxes that may be stopped by the server that they are beneath --- */
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    bh_ns_box_distrust(arg);
+}
+
+void bh_ns_warm_expect(struct bh_box *box)
+{
+    const struct timeval patience = {PATIENCE_S, 0};
+    if (box->beneath == 0)
+        return;
+    if (!box->patience)
+        box->patience = evtimer_new(box->ns->loop, on_late, box);
+    BH_ASSERT(box->patience && event_add(box->patience, &patience) == 0);
+}
+
+void bh_ns_warm_expect_nothing(struct bh_box *box)
+{
+    if (box->patience)
+        (void)event_del(box->patience);
+}
+
 void bh_ns_warm_drop(struct bh_box *box)
 {
+    if (box->patience)
+        event_free(BH_TAKE(box->patience));
     struct bh_ns_server *server = BH_TAKE(box->server);
     if (!server)
         return;
@@ -73,6 +103,7 @@ int bh_ns_warm_create(struct bh_box *box, const struct bh_box_spec *spec, struct
     if (!of->server || of->server->exec != spec->beneath)
         return -1;
     box->beneath = of->id;
+    bh_ns_warm_expect(box);
     msg->flags |= BH_CREATE_BENEATH;
     fds[(*nfds)++] = of->server->user_ns;
     fds[(*nfds)++] = of->server->pid_ns;
@@ -241,6 +272,7 @@ bool bh_ns_warm_holds(struct bh_exec *exec, struct bh_exec_result *result)
 
 void bh_ns_warm_ended(struct bh_exec *exec)
 {
+    bh_ns_warm_expect_nothing(exec->box);
     if (exec->box->server && exec->box->server->exec == exec)
         bh_ns_warm_drop(exec->box);
 }

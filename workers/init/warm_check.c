@@ -112,12 +112,10 @@ static int check_status(const char *pid, const struct bh_warm_wanted *w, struct 
         return -1;
     if (check_ids(&theirs, "Uid", w->uid, fail) < 0 || check_ids(&theirs, "Gid", w->gid, fail) < 0)
         return -1;
-    const char *groups = field(&theirs, "Groups");
-    if (groups && *groups != '\n' && w->uid == w->gid && w->uid != 0) {
-        /* Where groups cannot be dropped, those of who runs us are there, unmapped. */
-        if (field(&ours, "Groups") && strncmp(groups, field(&ours, "Groups"), strcspn(groups, "\n") + 1) != 0)
-            return bh_fail(fail, EPERM, "accept the fork: it is in groups");
-    }
+    /* None, or where they cannot be dropped those of who runs us; root of a box may have the agent's (become.c). */
+    const char *groups = field(&theirs, "Groups"), *own = field(&ours, "Groups");
+    if (!groups || !own || (w->uid != 0 && strncmp(groups, own, strcspn(groups, "\n") + 1) != 0))
+        return bh_fail(fail, EPERM, "accept the fork: it is in groups");
     for (size_t i = 0; i < BH_ARRAY_LEN(sets); i++) {
         if (check_number(&theirs, sets[i], 16, 0, fail) < 0)
             return -1;

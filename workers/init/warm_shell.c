@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +26,8 @@
 #include "workers/init/init.h"
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
+
+#define PATIENCE_MS 1000
 
 struct making {
     const struct bh_beneath_what *what;
@@ -130,6 +133,7 @@ BH_NORETURN static void be_maker(const struct bh_beneath_what *what, int answer)
 struct guiding {
     const struct bh_beneath_what *what;
     int answer;
+    pid_t maker;
     struct bh_fail fail;
 };
 
@@ -141,17 +145,18 @@ static int be_guide(void *arg)
     pid_t pid = clone_plain(0, NULL);
     if (pid == 0)
         be_maker(g->what, g->answer);
+    g->maker = pid;
     return pid < 0 ? bh_fail(&g->fail, errno, "clone") : 0;
 }
 
-static int start_maker(const struct bh_beneath_what *what, int answer, struct bh_fail *fail)
+static pid_t start_maker(const struct bh_beneath_what *what, int answer, struct bh_fail *fail)
 {
     static char stack[64 << 10] __attribute__((aligned(16)));
     struct guiding g = {.what = what, .answer = answer};
     if (clone(be_guide, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_PARENT, &g) < 0)
         return bh_fail(fail, errno, "clone");
     *fail = g.fail;
-    return g.fail.error ? -1 : 0;
+    return g.fail.error ? -1 : g.maker;
 }
 
 pid_t bh_shell_clone_beneath(const struct bh_beneath_what *what, int *ret_pidfd, struct bh_fail *fail)
@@ -161,10 +166,15 @@ pid_t bh_shell_clone_beneath(const struct bh_beneath_what *what, int *ret_pidfd,
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answer) < 0)
         return bh_fail(fail, errno, "make a socket");
     BH_CLEANUP_FD int ours = answer[0];
-    int rc = start_maker(what, answer[1], fail);
+    pid_t maker = start_maker(what, answer[1], fail);
     bh_close(answer[1]);
-    if (rc < 0)
+    if (maker < 0)
         return -1;
+    struct pollfd polled = {.fd = ours, .events = POLLIN};
+    if (poll(&polled, 1, PATIENCE_MS) <= 0) { /* the server may stop who is in its namespace; others wait for us */
+        (void)kill(maker, SIGKILL);
+        return bh_fail(fail, ETIMEDOUT, "make a box beneath a fork server");
+    }
     struct bh_fail said;
     ssize_t n = bh_msg_recv(ours, &said, sizeof(said), fds, &nfds); /* an end: the server's box died meanwhile */
     if (n != (ssize_t)sizeof(said))

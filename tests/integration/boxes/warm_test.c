@@ -490,6 +490,27 @@ static void a_server_that_writes_into_an_attempt_is_noticed(void **state)
     end_server(&s);
 }
 
+/* It may stop whoever is in its namespace: then the box is killed, and nobody waits for it. */
+static void a_box_that_its_server_stops_is_lost(void **state)
+{
+    struct server s;
+    struct attempt a;
+    struct kit_box other;
+    (void)state;
+    start_server(&s, BY_HAND("os.kill(-1, signal.SIGSTOP); os.write(1, b'stopped')"));
+    must_be_warm(&s);
+    start_attempt(&s, &a, 1, "");
+    while (s.exec.out.len == 0 && !a.exec.done)
+        kit_drain(&kit, &s.exec);
+    T_INT(kit_create(&kit, &other, NULL), 0); /* of no interest to anybody else */
+    T_INT(kit_destroy(&other, false), 0);
+    kit.boxes->ops->kill(a.exec.exec, SIGKILL);
+    kit_finish(&a.box, &a.exec);
+    T_INT(a.exec.result.end, BH_EXEC_BOX_LOST);
+    end_attempt(&a);
+    end_server(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +527,7 @@ int main(void)
         cmocka_unit_test(boxes_die_with_that_of_their_server),
         cmocka_unit_test(what_an_attempt_leaves_dies),
         cmocka_unit_test(a_server_that_writes_into_an_attempt_is_noticed),
+        cmocka_unit_test(a_box_that_its_server_stops_is_lost),
     };
     KIT_MAIN(tests);
 }
