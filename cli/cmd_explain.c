@@ -154,6 +154,10 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
         BH_CLEANUP_FREE char *path = bh_home_path(&s->run->home, attempt->kept_box);
         bool there = faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
         bh_buf_addf(out, there ? "  its box is kept: %s\n" : "  its box was kept in %s, and is gone since\n", path);
+        if (there && last)
+            bh_buf_addf(out,
+                        "  'bulkhead diff %s %s' says what changed in it, 'bulkhead shell %s %s' enters a fork of it\n",
+                        s->run->id, attempt->agent, s->run->id, attempt->agent);
     }
 }
 

@@ -63,6 +63,32 @@ static int box_in(const char *detail, const char **ret)
     return (*ret)[len] == '\'' ? (int)len : 0;
 }
 
+/* A timeout names the phase whose own limit is to be raised. */
+static char *remedy_of_timeout(const char *detail)
+{
+    static const enum bh_phase all[] = {BH_PHASE_SETUP, BH_PHASE_PREPARE, BH_PHASE_CHECK};
+    for (size_t i = 0; i < BH_ARRAY_LEN(all); i++) {
+        const char *name = phases[all[i]].text;
+        if (bh_starts_with(detail, name) && detail[strlen(name)] == ' ')
+            return bh_asprintf("raise 'timeout.%s' of the agent, or make the step shorter", name);
+    }
+    return NULL;
+}
+
+/* Of what the host lacks, what bulkhead itself keeps account of. */
+static const char *remedy_of_host(const char *detail)
+{
+    if (strstr(detail, "disk budget"))
+        return "make room: 'bulkhead gc --dry-run --older-than 30d' says what would go; or raise the budget; then go "
+               "on "
+               "with 'bulkhead run --resume RUN'";
+    if (strstr(detail, "is nearly full") || strstr(detail, "o space left on device"))
+        return "free space on the disk of the state directory ('bulkhead gc' removes what nobody needs), then go on "
+               "with "
+               "'bulkhead run --resume RUN'";
+    return NULL;
+}
+
 char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *detail)
 {
     const char *text = detail ? detail : "", *box = NULL;
@@ -86,7 +112,11 @@ char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *
         return bh_strdup(
             "check the command, its path and the working directory: it never ran, so it has no lines in the "
             "log");
-    return bh_strdup(bh_reason_remedy(reason, exit_code));
+    char *phase = reason == BH_REASON_TIMEOUT ? remedy_of_timeout(text) : NULL;
+    if (phase)
+        return phase;
+    const char *host = reason == BH_REASON_HOST ? remedy_of_host(text) : NULL;
+    return bh_strdup(host ? host : bh_reason_remedy(reason, exit_code));
 }
 
 enum bh_reason bh_reason_parse(const char *text)

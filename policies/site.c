@@ -27,7 +27,21 @@ static void read_limits(struct bh_reader *r, struct bh_node *n, void *field)
         *(bool *)field = i == 1;
 }
 
-static const struct bh_key keys[] = {{"limits", read_limits, offsetof(struct bh_site, best_effort), 0}};
+static void read_size(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    int64_t bytes = 0;
+    if (!bh_read_size(r, n, &bytes))
+        return;
+    if (bytes > 0)
+        *(int64_t *)field = bytes;
+    else
+        bh_read_bad(r, n, "a size above 0", NULL);
+}
+
+static const struct bh_key keys[] = {
+    {"limits", read_limits, offsetof(struct bh_site, best_effort), 0},
+    {"disk_budget", read_size, offsetof(struct bh_site, disk_budget), 0},
+};
 static const struct bh_key_table table = {"site", "a site policy", keys, BH_ARRAY_LEN(keys), 0};
 
 /* --- the file --- */

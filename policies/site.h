@@ -13,6 +13,8 @@ struct bh_site {
     char *file; /* that was read; NULL: there is none */
     /* limits: best-effort. Limits that this host cannot enforce are watched as far as possible, not refused. */
     bool best_effort;
+    /* disk_budget: 50GiB. How much a state directory may hold for new boxes to be made in it; 0: nobody says. */
+    int64_t disk_budget;
 };
 
 /*

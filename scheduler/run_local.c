@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "scheduler/dispatch/dispatcher.h"
 #include "scheduler/dispatch/images.h"
 #include "scheduler/dispatch/submission.h"
@@ -280,6 +281,23 @@ static int open_boxes(struct session *s, struct bh_err **err)
     return bh_boxes_ns_new(s->loop, BH_TAKE_FD(s->launcher), s->options->home->path, &s->boxes, err);
 }
 
+/* The smaller one of what the site and the caller say: nothing new is begun in a state directory that holds more. */
+static int set_budget(const struct session *s, const struct bh_site *site, struct bh_err **err)
+{
+    const char *own = getenv("BULKHEAD_DISK_BUDGET"), *who = "BULKHEAD_DISK_BUDGET";
+    int64_t bytes = 0;
+    if (own && *own && (bh_parse_size(own, &bytes) != 0 || bytes <= 0)) {
+        int rc = bh_err_set(err, BH_E_USAGE, 0, "'BULKHEAD_DISK_BUDGET=%s' is no size", own);
+        bh_err_hint(err, "write for example 50GiB, or unset it");
+        return rc;
+    }
+    if (site->disk_budget > 0 && (bytes == 0 || site->disk_budget < bytes)) {
+        bytes = site->disk_budget;
+        who = site->file;
+    }
+    return bytes > 0 ? bh_boxes_ns_budget(s->boxes, bytes, who, err) : 0;
+}
+
 /* What was asked for and cannot be had is refused before the first byte runs. */
 static int check_limits(struct session *s, const struct bh_plan *plan, struct bh_errlist *errors)
 {
@@ -287,6 +305,12 @@ static int check_limits(struct session *s, const struct bh_plan *plan, struct bh
     int rc = bh_site_load(&site, errors);
     if (rc == 0)
         rc = bh_run_limits_check(plan, s->boxes, &site, &s->watched, errors);
+    if (rc == 0) {
+        struct bh_err *err = NULL;
+        rc = set_budget(s, &site, &err);
+        if (err)
+            bh_errlist_add(errors, err);
+    }
     bh_site_fini(&site);
     return rc;
 }

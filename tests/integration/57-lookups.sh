@@ -160,6 +160,12 @@ expect 0 'nothing is left of the forks' find home/shells -mindepth 1
 same 'at all' "$out" ''
 check 'no process' wait_for_none
 
+cat > fails.yaml << 'YAML'
+version: 1
+name: fails
+agents: [{name: a, run: 'touch trace; exit 1', outputs: [never]}]
+YAML
+
 # --- shell: terminals
 cat > person.py << 'PY'
 import os, pty, select, sys
@@ -258,9 +264,9 @@ same 'with all of it' "$out" seen
 # --- gc: a run whose box somebody is in, and what goes with a run
 run=$(bulkhead show @latest -o json | field '["run"]')
 mkfifo talk
-"$work/bin/bulkhead" shell "$run" a -- cat < talk > /dev/null 2>&1 &
+"$work/bin/bulkhead" shell "$run" a -- cat < ./talk > /dev/null 2>&1 &
 pid=$!
-exec 8> talk
+exec 8> ./talk
 check 'somebody is in a box' wait_until has_fork
 expect 0 'gc of old runs' bulkhead gc --older-than 0s -o json
 same 'leaves the one that somebody is in' "$(json '["in_shells"]')" 1
@@ -277,10 +283,35 @@ same 'no snapshot' "$(ls home/snapshots)" ''
 same 'no run' "$(ls home/runs)" ''
 expect 0 'a new run all the same' bulkhead run p.yaml -q
 
+# --- explain
+expect 1 'a run that fails' bulkhead run fails.yaml -q
+expect 0 'explain' bulkhead explain @latest a
+has 'has a remedy' "$out" 'remedy: '
+has 'the box' "$out" 'its box is kept'
+has 'and how to look into it' "$out" "'bulkhead shell"
+
+# --- a disk budget
+expect 2 'a budget that is no size' env BULKHEAD_DISK_BUDGET=much "$work/bin/bulkhead" run p.yaml
+has 'is named' "$errs" 'BULKHEAD_DISK_BUDGET=much'
+head -c 3000000 /dev/urandom > home/runs/big
+before=$(bulkhead ps --all -o json | field '.__len__()')
+expect 7 'a run in a state directory that holds too much' env BULKHEAD_DISK_BUDGET=2MiB "$work/bin/bulkhead" run p.yaml
+has 'is refused' "$errs" 'and its disk budget is 2.0 MiB (BULKHEAD_DISK_BUDGET)'
+has 'with a remedy' "$errs" 'bulkhead gc --dry-run'
+same 'before it is recorded' "$(bulkhead ps --all -o json | field '.__len__()')" "$before"
+printf 'disk_budget: 2MiB\n' > site.yaml
+expect 7 'the same by the site' env BULKHEAD_SITE="$work/site.yaml" "$work/bin/bulkhead" run p.yaml
+has 'which is named' "$errs" 'site.yaml'
+expect 7 'a larger one of the caller' env BULKHEAD_SITE="$work/site.yaml" BULKHEAD_DISK_BUDGET=1TiB "$work/bin/bulkhead" run p.yaml
+expect 7 'a run that is resumed' env BULKHEAD_DISK_BUDGET=2MiB "$work/bin/bulkhead" run --resume @latest
+rm home/runs/big
+expect 0 'with room' env BULKHEAD_DISK_BUDGET=10GiB "$work/bin/bulkhead" run p.yaml -q
+expect 1 'what was refused can be resumed' bulkhead run --resume @latest:fails -q
+
 # --- a shell that was killed
-"$work/bin/bulkhead" shell @latest a -- cat < talk > /dev/null 2>&1 &
+"$work/bin/bulkhead" shell @latest:looks a -- cat < ./talk > /dev/null 2>&1 &
 pid=$!
-exec 8> talk
+exec 8> ./talk
 check 'again' wait_until has_fork
 kill -s KILL "$pid"
 { wait "$pid"; } 2> /dev/null || true

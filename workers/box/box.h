@@ -226,6 +226,12 @@ int bh_boxes_ns_new(struct event_base *loop, int launcher_sock, const char *home
                     struct bh_err **err) BH_MUST_CHECK;
 
 /*
+ * Before any box: how much the state directory may hold; `who` says who wants it so. DISK_FULL where it holds more
+ * already; later creates fail by that. Blocks while it is counted.
+ */
+int bh_boxes_ns_budget(struct bh_boxes *boxes, int64_t bytes, const char *who, struct bh_err **err) BH_MUST_CHECK;
+
+/*
  * Clears up after a dead owner of a run, before anything new is started: processes of boxes that still live (pid and
  * start time compared), boxes/ but the kept ones, tmp/, half-made layers. `keep_layers`: names of layers that are in
  * use.

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "workers/box/launcher_client.h"
 #include "workers/box/ns_priv.h"
+#include "workers/disk/budget.h"
 #include "workers/disk/watch.h"
 #include "workers/rootfs/skeleton.h"
 
@@ -135,6 +136,7 @@ static void free_ns(struct ns *ns)
 {
     bh_helper_free(ns->helper);
     bh_disk_watch_free(ns->disk);
+    bh_disk_budget_free(ns->budget);
     end_launcher(ns);
     bh_ns_groups_fini(ns);
     bh_err_free(ns->broken);
@@ -267,4 +269,11 @@ int bh_boxes_ns_new(struct event_base *loop, int launcher_sock, const char *home
     }
     *ret = &ns->base;
     return 0;
+}
+
+int bh_boxes_ns_budget(struct bh_boxes *boxes, int64_t bytes, const char *who, struct bh_err **err)
+{
+    struct ns *ns = ns_of(boxes);
+    int rc = bh_disk_budget_new(ns->loop, ns->home, bytes, who, &ns->budget, err);
+    return rc == 0 ? bh_disk_budget_room(ns->budget, err) : rc;
 }

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "workers/box/ns_priv.h"
+#include "workers/disk/budget.h"
 #include "workers/disk/quota.h"
 #include "workers/disk/watch.h"
 
@@ -70,7 +71,8 @@ static const struct bh_disk_events events = {on_pause, on_full, on_out_of_memory
 
 int bh_ns_disk_room(const struct ns *ns, struct bh_err **err)
 {
-    return bh_disk_watch_room(ns->disk, err);
+    int rc = bh_disk_watch_room(ns->disk, err);
+    return rc == 0 && ns->budget ? bh_disk_budget_room(ns->budget, err) : rc;
 }
 
 int bh_ns_disk_prepare(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)

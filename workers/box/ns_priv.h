@@ -17,6 +17,7 @@
 
 struct event;
 
+struct bh_disk_budget;
 struct bh_disk_watch;
 struct bh_ns_spare;
 struct bh_disk_box;
@@ -49,6 +50,7 @@ struct ns {
     struct bh_err *broken; /* why no box can be made */
     struct bh_helper *helper;
     struct bh_disk_watch *disk;
+    struct bh_disk_budget *budget; /* NULL: none */
     struct bh_list boxes;
     struct bh_list racks; /* one or two a run */
     uint64_t last_id;

@@ -11,7 +11,7 @@ static void every_row_is_whole(void **state)
     for (int r = BH_REASON_NONE + 1; r < BH_REASON_MAX_; r++) {
         const struct bh_reason_info *row = bh_reason_info((enum bh_reason)r);
         T_INT(row->reason, r);
-        T_TRUE(row->text[0] != '\0' && row->remedy != NULL);
+        T_TRUE(row->text[0] != '\0' && row->remedy != NULL && row->remedy[0] != '\0');
         for (const char *c = row->text; *c; c++)
             T_TRUE(islower((unsigned char)*c) || *c == '-');
         T_TRUE(row->exit_status > 0 && row->exit_status < 128);
@@ -115,6 +115,16 @@ static void a_detail_says_what_else_mends_it(void **state)
          "raise 'limits.inodes' of the agent, or make fewer files"},
         {BH_REASON_OOM, 1, "box 'No Name", "raise 'limits.memory' of the agent"},
         {BH_REASON_OOM, 1, NULL, "raise 'limits.memory' of the agent"},
+        {BH_REASON_TIMEOUT, -1, "check took longer than 1s",
+         "raise 'timeout.check' of the agent, or make the step shorter"},
+        {BH_REASON_TIMEOUT, -1, "run took longer than 1s", "raise 'timeout' of the agent, or make the step shorter"},
+        {BH_REASON_HOST, -1, "making the box: the state directory '/s' holds 2 GiB, and its disk budget is 1 GiB (x)",
+         "make room: 'bulkhead gc --dry-run --older-than 30d' says what would go; or raise the budget; then go on with "
+         "'bulkhead run --resume RUN'"},
+        {BH_REASON_HOST, -1, "making the box: the disk of '/s' is nearly full",
+         "free space on the disk of the state directory ('bulkhead gc' removes what nobody needs), then go on with "
+         "'bulkhead run --resume RUN'"},
+        {BH_REASON_HOST, -1, "making the box: cannot clone", "'bulkhead doctor' says what this host lacks"},
         {BH_REASON_EXIT, 127, "run could not start: command 'x' was not found in the box",
          "check the command, its path and the working directory: it never ran, so it has no lines in the log"},
     };

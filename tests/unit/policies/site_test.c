@@ -59,6 +59,21 @@ static void what_it_says(void **state)
     }
 }
 
+static void what_it_allows_on_disk(void **state)
+{
+    struct bh_site site;
+    struct bh_errlist errors = {0};
+    (void)state;
+    write_site("disk_budget: 50GiB\n", 0644);
+    T_INT(bh_site_read(file, true, &site, &errors), 0);
+    T_INT(site.disk_budget, INT64_C(50) << 30);
+    bh_site_fini(&site);
+    write_site("limits: enforced\n", 0644);
+    T_INT(bh_site_read(file, true, &site, &errors), 0);
+    T_INT(site.disk_budget, 0);
+    bh_site_fini(&site);
+}
+
 static void what_is_wrong_is_named(void **state)
 {
     static const struct {
@@ -71,6 +86,8 @@ static void what_is_wrong_is_named(void **state)
         {"\nlimits: maybe\n", 2, 9, "'maybe'"},
         {"limits: [best-effort]\n", 1, 9, "found a list"},
         {"- limits\n", 1, 1, "expected a site policy as a map"},
+        {"disk_budget: much\n", 1, 14, "'much'"},
+        {"disk_budget: 0B\n", 1, 14, ""},
         {"limits: {\n", 2, 1, ""},
         {"limits: \x01\n", 1, 9, ""},
     };
@@ -164,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_it_says, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_it_allows_on_disk, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(whose_word_is_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(another_user_is_not_believed, setup, teardown),
