@@ -314,28 +314,32 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     *(bool *)arg = true;
 }
 
-/* From the wish for an attempt to its first line; *ret_kib (NULL: it says none): its second one. */
-static double first_line(struct kit *k, const struct kit_how *how, const struct bh_exec_spec *spec, double *ret_kib)
+struct line {
+    double wish, box; /* from the wish for an attempt, and from when its box was there */
+    double kib;       /* what its second line says, where it says one */
+};
+
+static struct line first_line(struct kit *k, const struct kit_how *how, const struct bh_exec_spec *spec)
 {
     struct kit_box b;
     struct kit_exec e = {.spec = *spec};
     bool said = false;
     double start = now_us();
     create(k, &b, how);
+    double made = now_us();
     kit_start(&b, &e);
     struct event *event = event_new(k->loop, e.out_fd, EV_READ, on_readable, &said);
     event_add(event, NULL);
     kit_wait(k, &said);
-    double took = now_us() - start;
+    double now = now_us();
     event_free(event);
     kit_finish(&b, &e);
     if (e.result.end != BH_EXEC_EXITED || strncmp(e.out.data, "here\n", 5) != 0)
         die("an attempt", e.result.end == BH_EXEC_NOT_STARTED ? e.step : e.err.data);
-    if (ret_kib)
-        *ret_kib = (double)strtol(e.out.data + 5, NULL, 10);
+    struct line line = {now - start, now - made, (double)strtol(e.out.data + 5, NULL, 10)};
     kit_exec_fini(&e);
     destroy(&b);
-    return took;
+    return line;
 }
 
 static void bench_warm(struct kit *k, long n)
@@ -343,7 +347,7 @@ static void bench_warm(struct kit *k, long n)
     static const char *const cold_argv[] = {"/usr/bin/python3", "-c", IMPORTS "import os\nos.write(1, b'here\\n')\n",
                                             NULL};
     static const char *const warm_argv[] = {"attempt", NULL};
-    struct series warm = {0}, cold = {0}, kib = {0};
+    struct series warm = {0}, there = {0}, cold = {0}, kib = {0};
     struct warm w;
     start_server(k, &w);
     freeze_beneath(k, &w);
@@ -352,15 +356,17 @@ static void bench_warm(struct kit *k, long n)
                               run = {.argv = cold_argv, .env = env};
     for (long i = 0; i < n; i += BLOCK) {
         for (long j = i; j < n && j < i + BLOCK; j++) {
-            double own;
-            add(&warm, first_line(k, &beneath, &forked, &own));
-            add(&kib, own);
+            struct line line = first_line(k, &beneath, &forked);
+            add(&warm, line.wish);
+            add(&there, line.box);
+            add(&kib, line.kib);
         }
         for (long j = i; j < n && j < i + BLOCK; j++)
-            add(&cold, first_line(k, &disk, &run, NULL));
+            add(&cold, first_line(k, &disk, &run).wish);
     }
     printf("warm_ratio %.3f\n", ratio(&warm, &cold, BLOCK));
     print("warm", &warm);
+    print("there", &there);
     print("cold", &cold);
     print("warm_kib", &kib);
     k->boxes->ops->kill(w.exec.exec, SIGKILL);
