@@ -10,7 +10,8 @@
 
 enum { SMALL = 8 };
 
-/* Each agent alone, because somebody asked for it. */
+/* Each agent alone, because the document asks for it of all of them: of one alone there was a reason, and it may be one
+ * that an earlier run gave. */
 static bool asks_for_walls(const struct bh_plan *plan)
 {
     if (plan->n_agents < 2 || plan->n_agents > SMALL || plan->n_boxes != plan->n_agents)
@@ -20,9 +21,7 @@ static bool asks_for_walls(const struct bh_plan *plan)
         const struct bh_plan_box *box = &plan->boxes[a->box];
         bool asked = a->doc->topology == BH_TOPOLOGY_PER_AGENT ||
                      (a->doc->topology == BH_TOPOLOGY_UNSET && plan->pipeline->topology == BH_TOPOLOGY_PER_AGENT);
-        if (box->shared || box->n_powers > 0 || box->private_ || a->label == BH_TAINTED)
-            return false;
-        if (!asked && plan->n_agents > 2) /* of two, one that walks out leaves the other alone */
+        if (!asked || box->shared || box->n_powers > 0 || box->private_ || a->label == BH_TAINTED)
             return false;
     }
     return true;

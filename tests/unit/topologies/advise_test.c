@@ -289,6 +289,9 @@ static const char *const good_walls[] = {
     "run: x}]\n",
     HEAD "agents: [{name: a, run: x, outputs: [o]}, {name: b, inputs: [o], run: x}]\n",
     HEAD "agents: [{name: a, run: x}]\n",
+    HEAD "agents: [{name: a, topology: per-agent, run: x, outputs: [o]}, {name: b, inputs: [o], run: x}]\n",
+    HEAD "agents: [{name: a, run: x, box: p, outputs: [o]}, {name: b, box: q, inputs: [o], run: x}]\n"
+         "boxes: {p: {}, q: {}}\n",
 };
 
 static void walls_with_a_reason_stay(void **state)
