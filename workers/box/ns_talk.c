@@ -30,6 +30,8 @@ void bh_ns_finish_exec(struct bh_exec *exec, const struct bh_exec_result *result
     bh_ns_group_ended(exec, &whole);
     bh_ns_disk_ended(exec, &whole);
     bh_ns_warm_ended(exec);
+    if (whole.step == exec->step)
+        whole.step = gone.step;
     bh_list_remove(&exec->link);
     exec->magic = 0;
     bh_free(exec);
