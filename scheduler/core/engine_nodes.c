@@ -16,15 +16,13 @@
  *
  *   waiting    unmet > 0; nothing starts it but its last dependency, or the last of its group, ending
  *   ready      every REQUIRED dependency is done, every other has ended; it is in the ready queue
- *   active     `live` is its one live execution; of several (engine_forks.c) at least one is live, or the choice is being
- *              published
- *   done       for ever: no move leads out, so a node succeeds at most once
- *   failed     reason; whoever REQUIREs it is skipped
- *   skipped    blamed; reason INPUT_SKIPPED, or NONE where the failure budget kept it from starting or going on; who was left
- *              out by request blames nobody, and is never opened again
- *   cancelled  the run was cancelled, ran out of time, or bulkhead died with it while nothing could start any more
- * While the run is stopped (`stop` is not NONE) no node is waiting or ready, but nodes of several executions that have
- * begun when the failure budget stopped it.
+ *   active     `live` is its one live execution; of several (engine_forks.c) at least one is live, or the choice is
+ * being published done       for ever: no move leads out, so a node succeeds at most once failed     reason; whoever
+ * REQUIREs it is skipped skipped    blamed; reason INPUT_SKIPPED, or NONE where the failure budget kept it from
+ * starting or going on; who was left out by request blames nobody, and is never opened again cancelled  the run was
+ * cancelled, ran out of time, or bulkhead died with it while nothing could start any more While the run is stopped
+ * (`stop` is not NONE) no node is waiting or ready, but nodes of several executions that have begun when the failure
+ * budget stopped it.
  */
 #include "scheduler/core/engine_priv.h"
 
