@@ -40,6 +40,7 @@ stages:
           cat in/a > out/c
         outputs: [c]
         inputs: [a]
+        needs: [b] # or it may be in the box already when the stage ends, which is not frozen then
   - name: three
     agents: [{name: d, inputs: [c], run: 'cat scratch > out/d; test ! -e d; test -e newer; ls in > out/e', outputs: [d, e]}]
 YAML
