@@ -167,6 +167,8 @@ static void on_soon(evutil_socket_t fd, short what, void *arg)
 /* ENDING and nothing to wait for: go on from the loop, never from inside the caller's call. */
 static void go_on_soon(struct bh_box *box)
 {
+    if (box->soon) /* it was just given away (on_handed), and has died */
+        event_free(box->soon);
     box->soon = event_new(box->ns->loop, -1, 0, on_soon, box);
     BH_ASSERT(box->soon);
     event_active(box->soon, 0, 0);

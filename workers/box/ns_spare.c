@@ -8,6 +8,7 @@
  * seconds, when it dies, and with its backend.
  */
 #include <event2/event.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -142,12 +143,18 @@ void bh_ns_spare_asked(struct ns *ns, const struct bh_box_spec *spec)
     bh_ns_spare_wake(ns);
 }
 
+static bool has_died(const struct bh_box *box)
+{
+    struct pollfd polled = {.fd = box->pidfd, .events = POLLIN};
+    return box->dead || poll(&polled, 1, 0) != 0;
+}
+
 /* Its folder is found by its name until the launcher has opened it. */
 struct bh_box *bh_ns_spare_take(struct ns *ns, const struct bh_box_spec *spec)
 {
     BH_CLEANUP_FREE char *kind = ns->spare ? kind_of(spec) : NULL;
     struct bh_box *box = kind && bh_streq(kind, ns->kind) ? ns->spare->box : NULL;
-    if (!box || box->pidfd < 0 || box->dead || box->state == BOX_ENDING)
+    if (!box || box->pidfd < 0 || box->state == BOX_ENDING || has_died(box))
         return NULL;
     if (bh_box_folder_rename(spec->run_dir, box->key, spec->key) < 0)
         return NULL; /* somebody has the name: the usual way says so */

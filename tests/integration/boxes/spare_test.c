@@ -2,6 +2,7 @@
 /* A box that is made ahead: when there is one, who gets it, and that nobody is the worse for it. */
 #include <errno.h>
 #include <event2/event.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -130,6 +131,23 @@ static void one_that_died_is_missed_by_nobody(void **state)
     wait_boxes(0);
 }
 
+/* Its end is known to the kernel, and not yet to us. */
+static void one_that_has_just_died_is_not_given_away(void **state)
+{
+    struct kit_box a, b, c;
+    (void)state;
+    const struct bh_box *ahead = two_and_spare(&a, &b);
+    struct pollfd polled = {.fd = ahead->pidfd, .events = POLLIN};
+    T_INT(kill(ahead->pid, SIGKILL), 0);
+    T_INT(poll(&polled, 1, 10000), 1);
+    make(&c, NULL);
+    works(&c);
+    T_INT(kit_destroy(&a, false), 0);
+    T_INT(kit_destroy(&b, false), 0);
+    T_INT(kit_destroy(&c, false), 0);
+    wait_boxes(0);
+}
+
 static void a_name_that_is_taken_is_still_refused(void **state)
 {
     struct kit_box a, b, c;
@@ -170,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(next_of_the_kind_gets_it),
         cmocka_unit_test(another_kind_does_not_get_it),
+        cmocka_unit_test(one_that_has_just_died_is_not_given_away),
         cmocka_unit_test(one_that_died_is_missed_by_nobody),
         cmocka_unit_test(a_name_that_is_taken_is_still_refused),
         cmocka_unit_test(closing_waits_for_one_in_the_making),
