@@ -242,5 +242,23 @@ YAML
     fi
   fi
 fi
+if [ "$mode" = root ]; then
+  cat > pids.yaml << 'YAML'
+version: 1
+name: pids
+boxes: {x: {limits: {pids: 60}}}
+agents:
+  - {name: hog, box: x, run: 'i=0; while [ $i -lt 44 ]; do sleep 3 & i=$((i + 1)); done; : > up; wait'}
+  - {name: second, box: x, run: 'while [ ! -e up ]; do sleep 0.05; done; i=0; while [ $i -lt 40 ]; do sleep 3 & i=$((i + 1)); done; wait'}
+YAML
+  got=0
+  bulkhead run pids.yaml -q --max-parallel 2 > run.out 2>&1 || got=$?
+  if [ "$got" -eq 7 ] || ! bulkhead show @latest -o json | grep -q '"pids=cgroup\|pids=cgroup'; then
+    skip_some cgroups 'processes of a whole box are not counted here'
+  else
+    same 'who cannot make a process any more' "$(attempt second '["reason"]')" pids
+    has 'is told who has them' "$(attempt second '["detail"]')" "the cause, as the kernel counts: agent 'hog' (attempt 1) had"
+  fi
+fi
 check 'nothing is left running' wait_for_none
 done_testing
