@@ -100,7 +100,10 @@ sed -i 's/prepare: 20s/prepare: 1s/' p.yaml
 expect 1 "one that is never ready is late" bulkhead run p.yaml
 has "with the reason" "$(bulkhead show @latest -o json)" 'timeout'
 
-for what in 'os._exit(1)' 'while True: time.sleep(60) # and never answers' 'os.write(fds[0], b"nonsense")' '[os.close(f) for f in fds]' 'fork_twice()'; do
+never=''
+[ "$1" != root ] || never='while True: time.sleep(60) # and never answers' # ten seconds, once
+for what in "$never" 'os._exit(1)' 'os.write(fds[0], b"nonsense")' '[os.close(f) for f in fds]' 'fork_twice()'; do
+  [ -n "$what" ] || continue
   cat > bad.py << END
 import os, socket, time
 import bulkhead as B
