@@ -216,8 +216,8 @@ def _attempt(fds, parent):
     try:
         _become_new(fds, parent)
         os.write(_REPLY, b"here\n")
+        _reseed()  # while it is looked at
         argv = _hear()
-        _reseed()
     except BaseException as problem:  # its box's init is told by the end of the socket
         sys.stderr.write("bulkhead: %s\n" % problem)
         sys.stderr.flush()
@@ -252,6 +252,50 @@ def _flush():
             stream.flush()
 
 
+_NO_MORE = 77  # exit status of a first fork that has met the end of the socket
+_LATER = ((), 0)  # an order that is still to come
+
+
+def _close(fds):
+    for fd in fds:
+        os.close(fd)
+
+
+def _receive(sock):
+    """Descriptors and how many of them are namespaces; None: no more will come."""
+    while True:
+        try:
+            text, fds, _, _ = socket.recv_fds(sock, 128, 32)
+        except OSError:
+            return None
+        if not text:
+            return None
+        words = text.split()
+        if len(words) == 4 and words[:2] == [b"fork", b"1"] and len(fds) == 4 + int(words[2]) + int(words[3]):
+            return fds, int(words[2])
+        _close(fds)
+
+
+def _serve(sock, order):
+    """In the first fork. Returns in the second, the attempt."""
+    try:
+        if order is _LATER:
+            order = _receive(sock)
+        if not order:
+            os._exit(_NO_MORE)
+        fds, spaces = order
+        parent = _enter(fds, spaces)
+        second = os.fork()
+    except BaseException as problem:
+        sys.stderr.write("bulkhead: %s\n" % problem)
+        sys.stderr.flush()
+        os._exit(1)
+    if second != 0:
+        os._exit(0)
+    sock.detach()
+    return _attempt(fds, parent)
+
+
 def warm():
     """Says that everything is prepared. Never returns in the process that calls it, which ends when no more attempts
     are to come; returns an Attempt in each of its forks."""
@@ -264,29 +308,17 @@ def warm():
     gc.collect()
     gc.freeze()  # else the collector would copy what all forks share
     sock.send(b"ready 1\n")
-    while True:
-        text, fds, _, _ = socket.recv_fds(sock, 128, 32)
-        if not text:
-            os._exit(0)
-        words = text.split()
-        if len(words) != 4 or words[:2] != [b"fork", b"1"] or len(fds) != 4 + int(words[2]) + int(words[3]):
-            for fd in fds:
-                os.close(fd)
-            continue
+    order = _receive(sock)
+    while order:
         first = _libc.fork()
         if first == 0:
-            try:
-                parent = _enter(fds, int(words[2]))
-                second = os.fork()
-            except BaseException as problem:
-                sys.stderr.write("bulkhead: %s\n" % problem)
-                sys.stderr.flush()
-                os._exit(1)
-            if second != 0:
-                os._exit(0)
-            sock.detach()
-            return _attempt(fds, parent)
-        for fd in fds:
-            os.close(fd)
-        if first > 0:
-            os.waitpid(first, 0)
+            attempt = _serve(sock, order)
+            if attempt:
+                return attempt
+        _close(order[0])
+        # From the second one on who forks is there before it is asked for. Not earlier: until somebody has asked we must
+        # be alone.
+        order = _LATER
+        if first > 0 and os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) == _NO_MORE:
+            break
+    os._exit(0)
