@@ -240,12 +240,24 @@ static bool made_by(const struct bh_plan *plan, const struct bh_plan_input *inpu
     return false;
 }
 
+/* What an attempt left that did not pass lies under its number for people: nobody is made to build on it. NULL: it did,
+ * or nobody made it. */
+static const struct bh_attempt *refused(const struct maker *m, const struct bh_artifact *a)
+{
+    struct bh_instance_id instance;
+    if (!bh_instance_id_valid(a->instance))
+        return NULL;
+    memcpy(instance.s, a->instance, sizeof(instance.s));
+    const struct bh_attempt *made = bh_engine_find(bh_live_run_engine(m->run), instance);
+    return made && made->state != BH_ATTEMPT_SUCCEEDED ? made : NULL;
+}
+
 static void add_glob(const struct maker *m, const struct bh_plan_input *input, size_t *cap, struct bh_map *seen)
 {
     const struct bh_registry *bus = bh_live_run_registry(m->run);
     for (size_t i = 0; i < bh_registry_len(bus); i++) {
         const struct bh_artifact *a = bh_registry_at(bus, i);
-        if (bh_registry_get(bus, a->name) != a) /* of an earlier try */
+        if (bh_registry_get(bus, a->name) != a || refused(m, a)) /* the first: of an earlier try */
             continue;
         bool wanted = *a->agent ? made_by(m->plan, input, a->agent) : input->source >= 0;
         if (wanted && bh_glob_match(input->name, a->name))
@@ -262,6 +274,20 @@ static int missing_input(const struct maker *m, const struct bh_plan_input *inpu
     return rc;
 }
 
+static int refused_input(const struct bh_plan_input *input, const struct bh_artifact *artifact,
+                         const struct bh_attempt *by, struct bh_err **err)
+{
+    bool failed = by->reason != BH_REASON_NONE;
+    const char *at = strrchr(input->name, '@');
+    int rc = bh_err_set(err, BH_E_UNBOUND_INPUT, 0,
+                        "the input '%s' was not published by '%s': attempt %d %s%s, and what it left is not handed on",
+                        input->name, artifact->agent, by->attempt, failed ? "failed by " : "did not pass",
+                        failed ? bh_reason_text(by->reason, by->phase) : "");
+    bh_err_hint(err, "take those that passed with '%.*s@*', or mark the input 'optional: true'",
+                at ? (int)(at - input->name) : (int)strlen(input->name), input->name);
+    return rc;
+}
+
 static int fill_inputs(const struct maker *m, struct bh_err **err)
 {
     const struct bh_registry *bus = bh_live_run_registry(m->run);
@@ -274,10 +300,11 @@ static int fill_inputs(const struct maker *m, struct bh_err **err)
             continue;
         }
         const struct bh_artifact *artifact = bh_registry_get(bus, input->name);
-        if (artifact)
+        const struct bh_attempt *by = artifact ? refused(m, artifact) : NULL;
+        if (artifact && !by)
             add_input(m->lease, &cap, seen, artifact, input->path ? input->path : input->name);
         else if (!input->optional)
-            return missing_input(m, input, err);
+            return by ? refused_input(input, artifact, by, err) : missing_input(m, input, err);
     }
     return 0;
 }

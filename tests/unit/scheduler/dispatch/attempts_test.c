@@ -24,6 +24,14 @@ static const char text[] =
     "- {name: b, run: x, outputs: [{glob: '*'}], attempts: 2, needs: [a]}\n"
     "- {name: c, run: x, setup: make, topology: per-agent, env: {K: k}}\n";
 
+/* What all of several attempts left, and who reads it. */
+static const char all_text[] =
+    "version: 1\nname: t\nmax_failures: 9\nagents:\n"
+    "- {name: many, run: x, attempts: {count: 3, select: all}, check: [judge], outputs: [r]}\n"
+    "- {name: every, run: x, inputs: ['r@*']}\n"
+    "- {name: second, run: x, inputs: ['r@2']}\n"
+    "- {name: may, run: x, inputs: [{name: 'r@2', optional: true}, 'r@3']}\n";
+
 struct fixture {
     struct kit_home home;
     struct bh_store *store;
@@ -31,7 +39,7 @@ struct fixture {
     struct bh_run_id id;
 };
 
-static int set_up(void **state)
+static int set_up_with(void **state, const char *document)
 {
     struct fixture *f = bh_alloc(sizeof(*f));
     struct bh_errlist errors = {0};
@@ -42,10 +50,10 @@ static int set_up(void **state)
     struct bh_live_run_new what = {.store = f->store,
                                    .run = f->id,
                                    .file = "p.yaml",
-                                   .text = text,
-                                   .text_len = strlen(text),
+                                   .text = document,
+                                   .text_len = strlen(document),
                                    .submission = bh_val_map()};
-    if (bh_pipeline_load("p.yaml", text, strlen(text), &what.pipeline, &errors) != 0 ||
+    if (bh_pipeline_load("p.yaml", document, strlen(document), &what.pipeline, &errors) != 0 ||
         bh_plan_make(what.pipeline, &options, &what.plan, &errors) != 0)
         fail_msg("%s", bh_err_message(errors.items[0]));
     T_OK(bh_live_run_create(&what, &f->run, &err));
@@ -53,6 +61,16 @@ static int set_up(void **state)
     T_TRUE(bh_live_run_apply(f->run, &(struct bh_event){.kind = BH_EV_WORKER_UP, .slots = 8}, NULL));
     *state = f;
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_with(state, text);
+}
+
+static int set_up_all(void **state)
+{
+    return set_up_with(state, all_text);
 }
 
 static int tear_down(void **state)
@@ -367,6 +385,47 @@ static void without_a_score_nobody_wins(void **state)
     names_are(f, "o@1 o@2 ");
 }
 
+/* --- what others read --- */
+
+static int try_lease(struct fixture *f, size_t node, struct bh_lease *ret, struct bh_err **err)
+{
+    const struct bh_attempt *a = newest(f, node, BH_EXECUTION_RUN, 1);
+    struct bh_lease_order order = {.instance = a->instance,
+                                   .epoch = a->epoch,
+                                   .node = node,
+                                   .kind = a->kind,
+                                   .attempt = 1,
+                                   .try_ = a->try_,
+                                   .box_key = a->instance.s,
+                                   .host = "h"};
+    return bh_lease_make(f->run, &order, ret, err);
+}
+
+static void what_a_check_refused_is_not_handed_on(void **state)
+{
+    struct fixture *f = *state;
+    BH_CLEANUP_ERR struct bh_err *why = NULL;
+    struct bh_lease lease = {0};
+    end(f, 0, BH_EXECUTION_RUN, 1, PASSED(.outputs = {"r"}));
+    end(f, 0, BH_EXECUTION_RUN, 2, FAILED("check", .outputs = {"r"}));
+    end(f, 0, BH_EXECUTION_RUN, 3, PASSED(.outputs = {"r"}));
+    commit_and_load(f);
+    names_are(f, "r@1 r@2 r@3 "); /* for people they all are there */
+    T_OK(try_lease(f, 1, &lease, &err));
+    T_INT(lease.n_inputs, 2);
+    T_STR(lease.inputs[0].name, "r@1");
+    T_STR(lease.inputs[1].name, "r@3");
+    bh_lease_fini(&lease);
+    T_INT(try_lease(f, 2, &lease, &why), -BH_E_UNBOUND_INPUT);
+    T_STR(bh_err_message(why),
+          "the input 'r@2' was not published by 'many': attempt 2 failed by check, and what it left is not handed on");
+    assert_non_null(strstr(bh_err_get_hint(why), "'r@*'"));
+    T_OK(try_lease(f, 3, &lease, &err));
+    T_INT(lease.n_inputs, 1);
+    T_STR(lease.inputs[0].name, "r@3");
+    bh_lease_fini(&lease);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -381,6 +440,7 @@ int main(void)
         T(a_failure_is_summed_up),
         T(a_preparation_that_fails_is_told),
         T(without_a_score_nobody_wins),
+        cmocka_unit_test_setup_teardown(what_a_check_refused_is_not_handed_on, set_up_all, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
