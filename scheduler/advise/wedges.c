@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the rule of the shared wedge: what one agent did to a shared box (its memory, its disk, its processes) ended
- * agents that were fine. Who it was is what the kernel told the worker; else who met the limit, where the others only
- * lost their box; else nobody is named. What went down with bulkhead itself is no wedge.
+ * agents that were fine. Who it was is what the kernel told the worker; else who wrote most of what filled the disk;
+ * else who met the limit itself, where the others were only killed or lost their box; else nobody is named. What went
+ * down with bulkhead itself is no wedge.
  */
+#include <signal.h>
+
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -74,22 +77,102 @@ static void collect(struct wedge *w)
     }
 }
 
+/* --- who it was --- */
+
+static const char *told(const struct wedge *w)
+{
+    for (size_t i = 0; i < w->n_bad; i++) {
+        if (is_told_victim(w, row_at(w, i)))
+            return told_culprit(w, row_at(w, i));
+    }
+    for (size_t i = 0; i < w->n_bad; i++) {
+        const char *culprit = told_culprit(w, row_at(w, i));
+        if (culprit)
+            return culprit;
+    }
+    return NULL;
+}
+
+struct writers { /* of the box: who had written most when somebody looked, and the next one */
+    const char *first;
+    int64_t most, next;
+    bool unknown; /* of somebody it is not known */
+};
+
+static void weigh(const struct wedge *w, const struct bh_val *agents, struct writers *sum)
+{
+    for (size_t i = 0; i < bh_val_len(agents); i++) {
+        const struct bh_val *v = bh_val_at(agents, i);
+        const char *agent = bh_val_str_of(v, "agent");
+        int64_t bytes = bh_val_int_of(v, "written_bytes");
+        bool known = bh_val_type(bh_val_get(v, "written_bytes")) == BH_VAL_INT;
+        sum->unknown = sum->unknown || !agent || !known;
+        if (!agent || !known)
+            continue;
+        if (bh_streq(agent, sum->first)) {
+            sum->most = bytes > sum->most ? bytes : sum->most;
+        } else if (bytes > sum->most) {
+            sum->next = sum->most;
+            sum->most = bytes;
+            sum->first = bh_arena_strdup(w->q->list->arena, agent);
+        } else if (bytes > sum->next) {
+            sum->next = bytes;
+        }
+    }
+}
+
+/* Who had written more than twice as much as anybody else; NULL where it is not known of all. */
+static const char *largest_writer(const struct wedge *w)
+{
+    struct writers sum = {0};
+    for (size_t i = 0; i < w->n_bad; i++) {
+        BH_CLEANUP_VAL struct bh_val *v = NULL;
+        const char *text = row_at(w, i)->evidence;
+        if (text && bh_json_parse(text, strlen(text), &v, NULL) == 0 && bh_streq(bh_val_str_of(v, "kind"), "wedge") &&
+            bh_streq(bh_val_str_of(v, "what"), "disk") && bh_val_len(bh_val_get(v, "agents")) > 1)
+            weigh(w, bh_val_get(v, "agents"), &sum);
+    }
+    return !sum.unknown && sum.most / 2 > sum.next ? sum.first : NULL;
+}
+
+/* One file of it was as large as the disk may be. */
+static bool wrote_to_the_limit(const struct bh_attempt_row *row)
+{
+    return is_reason(row, "disk-full") && (row->signal == SIGXFSZ || row->exit_code == 128 + SIGXFSZ);
+}
+
+/* It ended by itself when a write failed: who was only there when the disk was full is killed. */
+static bool gave_up_at_the_limit(const struct bh_attempt_row *row)
+{
+    return is_reason(row, "disk-full") && row->signal != SIGKILL && row->exit_code >= 0 &&
+           row->exit_code != 128 + SIGKILL;
+}
+
+/* The one agent of which this holds, or NULL. */
+static const char *only_one(const struct wedge *w, bool (*holds)(const struct bh_attempt_row *row))
+{
+    const char *found = NULL;
+    for (size_t i = 0; i < w->n_bad; i++) {
+        if (!holds(row_at(w, i)) || bh_streq(row_at(w, i)->agent, found))
+            continue;
+        if (found)
+            return NULL;
+        found = row_at(w, i)->agent;
+    }
+    return found;
+}
+
 static void find_culprit(struct wedge *w)
 {
-    const char *met = NULL;
-    size_t n_met = 0;
-    for (size_t i = 0; i < w->n_bad && !w->culprit; i++)
-        w->culprit = is_told_victim(w, row_at(w, i)) ? told_culprit(w, row_at(w, i)) : NULL;
-    for (size_t i = 0; i < w->n_bad && !w->culprit; i++)
-        w->culprit = told_culprit(w, row_at(w, i));
-    for (size_t i = 0; i < w->n_bad && !w->culprit; i++) {
-        if (!met_a_limit(row_at(w, i)) || bh_streq(row_at(w, i)->agent, met))
-            continue;
-        met = row_at(w, i)->agent;
-        n_met++;
-    }
-    if (!w->culprit && n_met == 1)
-        w->culprit = met;
+    bool (*const signs[])(const struct bh_attempt_row *row) = {met_a_limit, wrote_to_the_limit, gave_up_at_the_limit};
+    bool disk = true;
+    for (size_t i = 0; i < w->n_bad; i++)
+        disk = disk && (is_reason(row_at(w, i), "disk-full") || !met_a_limit(row_at(w, i)));
+    w->culprit = told(w);
+    if (!w->culprit && disk)
+        w->culprit = largest_writer(w);
+    for (size_t i = 0; i < (disk ? BH_ARRAY_LEN(signs) : 1) && !w->culprit; i++)
+        w->culprit = only_one(w, signs[i]);
 }
 
 /* --- timeouts that nobody set --- */
@@ -190,7 +273,8 @@ static void report(const struct wedge *w)
     cite(w, advice);
     for (size_t i = 0; i < advice->n_agents; i++) {
         const struct bh_plan_agent *agent = bh_question_agent(w->q, advice->agents[i]);
-        bool moves = w->culprit ? bh_streq(advice->agents[i], w->culprit) : i > 0;
+        /* Where it is not known, all of them: whoever stayed might be who it was, or be left with who it was. */
+        bool moves = !w->culprit || bh_streq(advice->agents[i], w->culprit);
         if (agent && moves)
             bh_advice_own_box(w->q->subject, list, advice, agent->doc);
     }

@@ -6,6 +6,7 @@
 #include "scheduler/advise/advise_run.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -369,7 +370,73 @@ static void nobody_is_named_without_proof(void **state)
     advise(f, CREW);
     const struct bh_advice *a = the_only(f, BH_ADVICE_WEDGE);
     assert_non_null(strstr(a->summary, "which one it was cannot be told"));
-    patch_has(a, "topology: per-agent");
+    patch_has(a, "+  - {name: hog, topology: per-agent"); /* both: the one alone might be who was fine */
+    patch_has(a, "+  - {name: fine, topology: per-agent");
+}
+
+/* Both rows say disk-full: one died of its own write, the other was killed. */
+static void disk_wedge(struct fixture *f, int64_t exit_code, int64_t signal)
+{
+    struct bh_attempt_row *fine = attempt(f, "fine", "i1", "crew", 1, 5, "disk-full");
+    struct bh_attempt_row *hog = attempt(f, "hog", "i2", "crew", 1, 5, "disk-full");
+    fine->signal = SIGKILL;
+    hog->exit_code = exit_code;
+    hog->signal = signal;
+    advise(f, CREW);
+    const struct bh_advice *a = the_only(f, BH_ADVICE_WEDGE);
+    T_STR(a->summary, "'hog' took box 'crew' down, and agents that were fine with it");
+    patch_has(a, "+  - {name: hog, topology: per-agent");
+    assert_null(strstr(a->patch, "name: fine, topology"));
+}
+
+static void who_wrote_to_the_limit_is_the_culprit(void **state)
+{
+    disk_wedge(*state, 153, 0);
+}
+
+static void who_died_of_its_write_is_the_culprit(void **state)
+{
+    disk_wedge(*state, -1, SIGXFSZ);
+}
+
+static void who_gave_up_at_the_limit_is_the_culprit(void **state)
+{
+    disk_wedge(*state, 1, 0);
+}
+
+/* Of two that ended by themselves the one with the large file is the culprit, whoever wrote less was fine. */
+static void a_large_file_tells_more_than_a_failed_write(void **state)
+{
+    struct fixture *f = *state;
+    attempt(f, "fine", "i1", "crew", 1, 5, "disk-full")->exit_code = 1;
+    attempt(f, "hog", "i2", "crew", 1, 5, "disk-full")->exit_code = 153;
+    advise(f, CREW);
+    T_STR(the_only(f, BH_ADVICE_WEDGE)->summary, "'hog' took box 'crew' down, and agents that were fine with it");
+}
+
+#define WROTE(a, b)                                                                                                 \
+    "{\"kind\":\"wedge\",\"what\":\"disk\",\"caused_by\":null,\"agents\":[{\"agent\":\"fine\",\"written_bytes\":" a \
+    "},"                                                                                                            \
+    "{\"agent\":\"hog\",\"written_bytes\":" b "}]}"
+
+static void written_bytes_tell_more_than_endings(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_attempt_row *fine = attempt(f, "fine", "i1", "crew", 1, 5, "disk-full");
+    fine->exit_code = 1;
+    fine->evidence = text(WROTE("100", "5000"));
+    attempt(f, "hog", "i2", "crew", 1, 5, "disk-full")->signal = SIGKILL;
+    advise(f, CREW);
+    T_STR(the_only(f, BH_ADVICE_WEDGE)->summary, "'hog' took box 'crew' down, and agents that were fine with it");
+}
+
+static void alike_bytes_name_nobody(void **state)
+{
+    struct fixture *f = *state;
+    attempt(f, "fine", "i1", "crew", 1, 5, "disk-full")->evidence = text(WROTE("4000", "5000"));
+    attempt(f, "hog", "i2", "crew", 1, 5, "disk-full")->evidence = text(WROTE("4000", "null"));
+    advise(f, CREW);
+    assert_non_null(strstr(the_only(f, BH_ADVICE_WEDGE)->summary, "which one it was cannot be told"));
 }
 
 static void a_limit_of_one_s_own_is_no_wedge(void **state)
@@ -673,6 +740,12 @@ int main(void)
         TEST(a_culprit_may_survive),
         TEST(a_wedge_of_one_is_none),
         TEST(nobody_is_named_without_proof),
+        TEST(who_wrote_to_the_limit_is_the_culprit),
+        TEST(who_died_of_its_write_is_the_culprit),
+        TEST(who_gave_up_at_the_limit_is_the_culprit),
+        TEST(a_large_file_tells_more_than_a_failed_write),
+        TEST(written_bytes_tell_more_than_endings),
+        TEST(alike_bytes_name_nobody),
         TEST(a_limit_of_one_s_own_is_no_wedge),
         TEST(one_after_the_other_is_no_wedge),
         TEST(bulkhead_s_own_death_is_no_wedge),
