@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "workers/disk/budget.h"
 
+#include <event2/event.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 
@@ -11,7 +12,7 @@
 #include "workers/disk/count.h"
 #include "workers/helper.h"
 
-#define LEAST_PAUSE_NS BH_NS_PER_S
+#define LEAST_PAUSE_NS (2 * BH_NS_PER_S)
 #define PAUSE_FACTOR 10 /* a tenth of the time at most is spent on counting */
 
 struct bh_disk_budget {
@@ -20,7 +21,7 @@ struct bh_disk_budget {
     struct bh_helper *helper;
     struct bh_job *job; /* a count that is under way */
     atomic_bool given_up;
-    struct bh_mono next; /* not before */
+    struct event *timer; /* of the next one */
 };
 
 struct count {
@@ -45,12 +46,16 @@ static void run_count(void *data)
     c->done = !usage.cut;
 }
 
+/* A box that is asked for gets an answer from the last one: so they follow each other, and not the boxes. */
 static void take(struct bh_disk_budget *b, const struct count *c)
 {
     int64_t pause = c->took_ns * PAUSE_FACTOR;
     if (c->done)
         b->held = c->bytes;
-    b->next.ns = bh_mono_now().ns + (pause > LEAST_PAUSE_NS ? pause : LEAST_PAUSE_NS);
+    if (pause < LEAST_PAUSE_NS)
+        pause = LEAST_PAUSE_NS;
+    const struct timeval after = {.tv_sec = pause / BH_NS_PER_S, .tv_usec = pause % BH_NS_PER_S / 1000};
+    BH_ASSERT(evtimer_add(b->timer, &after) == 0);
 }
 
 static void on_counted(void *owner, void *data)
@@ -76,6 +81,13 @@ static struct count *new_count(const struct bh_disk_budget *b)
     return c;
 }
 
+static void on_time(evutil_socket_t fd BH_UNUSED, short what BH_UNUSED, void *arg)
+{
+    struct bh_disk_budget *b = arg;
+    if (!b->job)
+        b->job = bh_helper_submit(b->helper, &ops, b, new_count(b));
+}
+
 int bh_disk_budget_new(struct event_base *loop, const char *home, int64_t limit, const char *who,
                        struct bh_disk_budget **ret, struct bh_err **err)
 {
@@ -83,6 +95,8 @@ int bh_disk_budget_new(struct event_base *loop, const char *home, int64_t limit,
     b->home = bh_strdup(home);
     b->who = bh_strdup(who);
     b->limit = limit;
+    b->timer = evtimer_new(loop, on_time, b);
+    BH_ASSERT(b->timer);
     int rc = bh_helper_new(loop, &b->helper, err);
     if (rc != 0) {
         bh_disk_budget_free(b);
@@ -102,6 +116,7 @@ void bh_disk_budget_free(struct bh_disk_budget *b)
         return;
     atomic_store(&b->given_up, true);
     bh_helper_free(b->helper);
+    event_free(b->timer);
     bh_free(b->home);
     bh_free(b->who);
     bh_free(b);
@@ -112,15 +127,14 @@ int64_t bh_disk_budget_held(const struct bh_disk_budget *b)
     return b->held;
 }
 
-int bh_disk_budget_room(struct bh_disk_budget *b, struct bh_err **err)
+int bh_disk_budget_room(const struct bh_disk_budget *b, struct bh_err **err)
 {
     char held[BH_UNIT_TEXT], limit[BH_UNIT_TEXT];
-    if (!b->job && bh_mono_now().ns >= b->next.ns)
-        b->job = bh_helper_submit(b->helper, &ops, b, new_count(b));
     if (b->held <= b->limit)
         return 0;
     int rc = bh_err_set(err, BH_E_DISK_FULL, 0, "the state directory '%s' holds %s, and its disk budget is %s (%s)",
                         b->home, bh_format_size(b->held, held), bh_format_size(b->limit, limit), b->who);
-    bh_err_hint(err, "make room: 'bulkhead gc --dry-run --older-than 30d' says what would go; or raise the budget");
+    bh_err_hint(err, "make room: 'bulkhead gc --dry-run --keep-last N' or '--older-than 30d' says what would go; or "
+                     "raise the budget");
     return rc;
 }

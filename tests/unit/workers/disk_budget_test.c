@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a whole state directory may hold: counted before anything starts, and again when boxes are asked for. */
+/* What a whole state directory may hold: counted before anything starts, and again and again. */
 #include "workers/disk/budget.h"
 
 #include <event2/event.h>
@@ -93,6 +93,18 @@ static void what_comes_and_goes_is_seen(void **state)
     wait_for(r, 0);
 }
 
+/* Whoever asks first after it was passed is refused: the count does not wait to be asked for. */
+static void it_is_counted_without_being_asked(void **state)
+{
+    struct rig *r = *state;
+    open_budget(r, 2 * MIB);
+    put(r, "large", 3 * MIB);
+    struct bh_mono until = {bh_mono_now().ns + 20 * BH_NS_PER_S};
+    while (bh_disk_budget_held(r->budget) < 3 * MIB && bh_mono_now().ns < until.ns)
+        (void)event_base_loop(r->loop, EVLOOP_ONCE);
+    T_ERR(bh_disk_budget_room(r->budget, &err), BH_E_DISK_FULL, "its disk budget is 2.0 MiB (a test)");
+}
+
 static void a_count_under_way_is_given_up(void **state)
 {
     struct rig *r = *state;
@@ -110,6 +122,7 @@ int main(void)
         TEST(there_is_room),
         TEST(it_is_full_from_the_start),
         TEST(what_comes_and_goes_is_seen),
+        TEST(it_is_counted_without_being_asked),
         TEST(a_count_under_way_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
