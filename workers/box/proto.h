@@ -153,19 +153,15 @@ struct bh_msg_setup {
     int32_t oom_score_adj; /* of agents */
 };
 
-#define BH_SPAWN_ENDED_MAX 28
 /*
  * Descriptors: those of the user and the pid namespace that the shell's are to be children of, where it is BENEATH
  * some; the directory of the control group that the shell is cloned into, or the files that it joins some by.
  */
 struct bh_msg_spawn {
     uint32_t kind;
-    uint32_t shells;  /* to make: 1, or 0 where there is only something to be told */
     uint32_t into;    /* there is a descriptor, and it is a directory */
     uint32_t beneath; /* it is for a fork of an agent with these ids */
     uint32_t agent_uid, agent_gid;
-    uint32_t n_ended;
-    int32_t ended[BH_SPAWN_ENDED_MAX]; /* shells and boxes that were reaped since the last message */
 };
 
 /* Descriptors where error is 0: pidfd, socket to the shell. */

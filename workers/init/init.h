@@ -79,14 +79,13 @@ int bh_loopback_up(struct bh_fail *fail); /* nets.c: of the caller's network nam
 /*
  * nets.c: network namespaces with loopback up, in the process that shells are cloned from; a shell is in the one that
  * its parent is in. Start enters the caller's own. Enter goes into one for a box, new or left as new by a box that has
- * ended; leave goes back, and says which process is in it (0: none). `net` is NULL for one that is used once.
+ * ended; leave goes back, and says who is pid 1 of all that are in it (a pidfd, which stays the caller's; -1: nobody).
+ * `net` is NULL for one that is used once.
  */
 struct bh_net;
 int bh_nets_start(struct bh_fail *fail);
 int bh_nets_enter(struct bh_net **ret, struct bh_fail *fail);
-void bh_nets_leave(struct bh_net *net, pid_t pid);
-/* That process and all of its pid namespace are gone. Any pid may be told. */
-void bh_nets_ended(pid_t pid);
+void bh_nets_leave(struct bh_net *net, int pidfd);
 
 /* The mounts of a shell: its own root, and what is alike in all boxes in places to be moved from. */
 int bh_shell_prepare(const struct bh_init_setup *setup, struct bh_fail *fail);

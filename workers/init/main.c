@@ -107,7 +107,7 @@ static pid_t clone_shell(int *ret_pidfd, int group, struct bh_fail *fail)
         return -1;
     }
     if (bh_nets_enter(&net, fail) < 0) {
-        bh_nets_leave(net, 0);
+        bh_nets_leave(net, -1);
         return -1;
     }
     pid_t pid = clone_into(ret_pidfd, group);
@@ -115,7 +115,7 @@ static pid_t clone_shell(int *ret_pidfd, int group, struct bh_fail *fail)
         return 0;
     if (pid < 0)
         (void)bh_fail(fail, errno, "clone into new namespaces");
-    bh_nets_leave(net, pid);
+    bh_nets_leave(net, pid > 0 ? *ret_pidfd : -1);
     return pid;
 }
 
@@ -237,10 +237,7 @@ int main(void)
         ssize_t n = bh_msg_recv(LAUNCHER, &msg, sizeof(msg), fds, &nfds);
         if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SPAWN)
             return n == 0 ? 0 : 1;
-        for (size_t i = 0; i < msg.n_ended && i < BH_ARRAY_LEN(msg.ended); i++)
-            bh_nets_ended(msg.ended[i]);
-        if (msg.shells > 0)
-            spawn_as_told(&setup, &msg, fds, nfds);
+        spawn_as_told(&setup, &msg, fds, nfds);
         for (size_t i = 0; i < nfds; i++)
             bh_close(fds[i]);
     }

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,8 +28,8 @@
 #define TEXT_MAX 16384
 
 struct slot {
-    int fd;    /* -1: none */
-    pid_t pid; /* of the box in it, 0: nobody's */
+    int fd;   /* -1: none */
+    int init; /* pidfd of the box's pid 1, which is readable when the last process of the box has ended; -1: nobody's */
 };
 
 static struct slot slots[KEPT_MAX];
@@ -77,15 +78,20 @@ static void blank_shared_numbers(struct text *t)
     t->len = (size_t)(end - t->data);
 }
 
-/* Of the namespace that we are in: what its devices have carried, which sockets are left, and what was counted of
- * packets, of those that could not be sent too. */
+/* Of the namespace that we are in: what its devices have carried, which sockets are left, what was counted of packets,
+ * of those that could not be sent too, and the one thing that anybody can leave behind without a packet. */
 static int read_state(struct text *t)
 {
     t->len = 0;
     if (append_file(t, "sockstat") < 0)
         return -1;
     blank_shared_numbers(t);
-    return append_file(t, "dev") < 0 || append_file(t, "snmp") < 0 || append_file(t, "snmp6") < 0 ? -1 : 0;
+    static const char *const files[] = {"dev", "snmp", "snmp6", "ip6_flowlabel"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(files); i++) {
+        if (append_file(t, files[i]) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static bool is_as_new(void)
@@ -114,7 +120,7 @@ static int open_own(void)
 int bh_nets_start(struct bh_fail *fail)
 {
     for (size_t i = 0; i < KEPT_MAX; i++)
-        slots[i].fd = -1;
+        slots[i] = (struct slot){-1, -1};
     if (unshare(CLONE_NEWNET) < 0)
         return bh_fail(fail, errno, "clone into new namespaces");
     quiet = open_own();
@@ -134,19 +140,37 @@ static int make_new(struct bh_fail *fail)
 
 /* --- taking one --- */
 
-static struct slot *find(pid_t pid, bool open)
+static struct slot *find_empty(void)
 {
     for (size_t i = 0; i < KEPT_MAX; i++) {
-        if (slots[i].pid == pid && (slots[i].fd >= 0) == open)
+        if (slots[i].fd < 0)
             return &slots[i];
     }
     return NULL;
 }
 
+/* By the process itself, never by its number, which may be another's by now. */
+static void see_who_has_ended(void)
+{
+    struct pollfd polled[KEPT_MAX];
+    for (size_t i = 0; i < KEPT_MAX; i++)
+        polled[i] = (struct pollfd){.fd = slots[i].init, .events = POLLIN};
+    if (poll(polled, KEPT_MAX, 0) <= 0)
+        return;
+    for (size_t i = 0; i < KEPT_MAX; i++) {
+        if (polled[i].revents & POLLIN)
+            bh_close(BH_TAKE_FD(slots[i].init));
+    }
+}
+
 /* One that was used is let go: with the last descriptor it ends. */
 static struct slot *enter_used(void)
 {
-    for (struct slot *s; (s = find(0, true));) {
+    see_who_has_ended();
+    for (size_t i = 0; i < KEPT_MAX; i++) {
+        struct slot *s = &slots[i];
+        if (s->fd < 0 || s->init >= 0)
+            continue;
         if (setns(s->fd, CLONE_NEWNET) == 0 && is_as_new())
             return s;
         bh_close(BH_TAKE_FD(s->fd));
@@ -159,24 +183,20 @@ int bh_nets_enter(struct bh_net **ret, struct bh_fail *fail)
     struct slot *s = enter_used();
     if (!s && make_new(fail) < 0)
         return -1;
-    if (!s && as_new.len > 0 && (s = find(0, false)))
+    if (!s && as_new.len > 0 && (s = find_empty()))
         s->fd = open_own();
     *ret = (struct bh_net *)(void *)s;
     return 0;
 }
 
-void bh_nets_leave(struct bh_net *net, pid_t pid)
+void bh_nets_leave(struct bh_net *net, int pidfd)
 {
     struct slot *s = (struct slot *)(void *)net;
     if (setns(quiet, CLONE_NEWNET) < 0)
         _exit(1); /* whoever is cloned next would be with that box */
-    if (s)
-        s->pid = pid > 0 ? pid : 0;
-}
-
-void bh_nets_ended(pid_t pid)
-{
-    struct slot *s = pid > 0 ? find(pid, true) : NULL;
-    if (s)
-        s->pid = 0;
+    if (!s || s->fd < 0)
+        return;
+    s->init = pidfd >= 0 ? fcntl(pidfd, F_DUPFD_CLOEXEC, 3) : -1;
+    if (pidfd >= 0 && s->init < 0) /* nobody could tell when it is free */
+        bh_close(BH_TAKE_FD(s->fd));
 }

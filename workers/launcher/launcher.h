@@ -67,7 +67,6 @@ struct bh_launcher {
     int filter, server_filter; /* memfds */
     struct bh_shell pool[BH_POOL_SHELLS];
     size_t pool_len, pool_asked;
-    struct bh_msg_spawn to_tell; /* processes that were reaped: of some of them the spawner keeps something */
     struct bh_cgroup cgroup;
     struct bh_cgroup_limits usual;      /* what most boxes get, and groups have from the beginning; not cpus */
     uint32_t preset;                    /* BH_CGROUP_BITs of it that could be set */
@@ -116,8 +115,6 @@ int bh_pool_start(struct bh_launcher *l, int init_fd);
 void bh_pool_refill(struct bh_launcher *l);
 /* What the process that makes shells has said. -1: it is gone. */
 int bh_pool_on_spawner(struct bh_launcher *l);
-/* A child of ours was reaped: whoever makes shells hears it before the next one. */
-void bh_pool_reaped(struct bh_launcher *l, pid_t pid);
 /* A shell that is the caller's. Blocks for a clone where none is ready. */
 int bh_pool_take(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fail);
 /* One made for the occasion: its user and pid namespaces are children of `beneath`, as agents with these ids own them.

@@ -115,12 +115,12 @@ static void on_worker(struct bh_launcher *l)
 }
 
 /* Boxes and shells are watched by whoever holds their pidfd; here they are only taken off the process table. */
-static void on_signal(struct bh_launcher *l)
+static void on_signal(const struct bh_launcher *l)
 {
     struct signalfd_siginfo info;
     (void)!read(l->signals, &info, sizeof(info));
-    for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) > 0;)
-        bh_pool_reaped(l, pid);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
 }
 
 static void serve(struct bh_launcher *l)

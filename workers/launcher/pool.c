@@ -75,23 +75,6 @@ int bh_pool_start(struct bh_launcher *l, int init_fd)
     return 0;
 }
 
-static int say(struct bh_launcher *l, const int *fds, int n)
-{
-    l->to_tell.kind = BH_MSG_SPAWN;
-    int rc = bh_msg_send(l->spawner, &l->to_tell, sizeof(l->to_tell), fds, (size_t)n);
-    l->to_tell = (struct bh_msg_spawn){0};
-    return rc;
-}
-
-void bh_pool_reaped(struct bh_launcher *l, pid_t pid)
-{
-    if (l->spawner < 0)
-        return;
-    l->to_tell.ended[l->to_tell.n_ended++] = pid;
-    if (l->to_tell.n_ended == BH_SPAWN_ENDED_MAX)
-        (void)say(l, NULL, 0); /* an end of the socket is met by whoever asks for a shell */
-}
-
 /* Who is in a namespace of others has no right to clone into a group of ours, and joins it by a file that we opened. */
 static int to_be_joined(struct bh_msg_spawn *msg, int *fd)
 {
@@ -107,21 +90,21 @@ static int ask(struct bh_launcher *l, const struct bh_beneath *where)
     int fds[2 + BH_CGROUP_PARTS], first = 2;
     uint32_t group = 0;
     bool to_close = true;
-    int n = bh_groups_take(l, &l->to_tell, where != NULL, fds + 2, &group, &to_close);
-    if (n == 1 && l->to_tell.into && where)
-        n = to_be_joined(&l->to_tell, &fds[2]);
+    struct bh_msg_spawn msg = {.kind = BH_MSG_SPAWN};
+    int n = bh_groups_take(l, &msg, where != NULL, fds + 2, &group, &to_close);
+    if (n == 1 && msg.into && where)
+        n = to_be_joined(&msg, &fds[2]);
     if (n < 0)
         return -1;
     if (where) {
         first = 0;
         fds[0] = where->user_ns;
         fds[1] = where->pid_ns;
-        l->to_tell.beneath = 1;
-        l->to_tell.agent_uid = where->agent_uid;
-        l->to_tell.agent_gid = where->agent_gid;
+        msg.beneath = 1;
+        msg.agent_uid = where->agent_uid;
+        msg.agent_gid = where->agent_gid;
     }
-    l->to_tell.shells = 1;
-    int rc = say(l, fds + first, 2 - first + n);
+    int rc = bh_msg_send(l->spawner, &msg, sizeof(msg), fds + first, (size_t)(2 - first + n));
     for (int i = 0; i < n && to_close; i++)
         bh_close(fds[2 + i]);
     if (rc < 0)
