@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/evidence_text.h"
 #include "cli/log_tail.h"
+#include "cli/network_signs.h"
 #include "cli/run_facts.h"
 #include "cli/run_plan.h"
 #include "policies/reasons.h"
@@ -53,19 +54,6 @@ static bool is_tainted(const struct story *s, const char *agent)
     return true;
 }
 
-/* Boxes have no network in this version, and programs say that in many ways. */
-static bool wants_network(const char *lines)
-{
-    static const char *const signs[] = {"name resolution",    "resolve host",       "Name or service not known",
-                                        "Network is unreach", "Connection refused", "ENETUNREACH",
-                                        "EAI_AGAIN",          "ECONNREFUSED",       "ENOTFOUND"};
-    for (size_t i = 0; i < BH_ARRAY_LEN(signs); i++) {
-        if (strcasestr(lines, signs[i]))
-            return true;
-    }
-    return false;
-}
-
 /* A shared box's setup writes into the log of the agent for whom the box was made. */
 static const struct bh_attempt_row *who_has_lines(const struct story *s, const struct bh_attempt_row *attempt)
 {
@@ -99,7 +87,7 @@ static void tell_lines(const struct story *s, const struct bh_attempt_row *attem
     else
         bh_buf_addf(out, "  the last lines are in the log of '%s', for whom the box was made:\n", writer->agent);
     bh_buf_add(out, lines.data, lines.len);
-    if (wants_network(lines.data))
+    if (bh_lines_want_network(lines.data))
         bh_buf_adds(out, "  boxes have no network in this version: bring what it fetches as a source or in 'files'\n");
 }
 
@@ -123,6 +111,22 @@ static void tell_limits(const struct bh_attempt_row *attempt, struct bh_buf *out
                     (long long)attempt->output_dropped);
 }
 
+/* The number by which commands find the attempt; -1 where there is no other. */
+static int64_t number_of(const struct story *s, const struct bh_attempt_row *attempt)
+{
+    return attempt->kind ? 0 : bh_run_facts_sum(s->facts, attempt->agent).n > 1 ? attempt->attempt : -1;
+}
+
+/* Which commands look into the box that was kept. */
+static void tell_box(const struct story *s, const struct bh_attempt_row *attempt, struct bh_buf *out)
+{
+    int64_t number = number_of(s, attempt);
+    BH_CLEANUP_FREE char *option = number < 0 ? bh_strdup("") : bh_asprintf(" --attempt %lld", (long long)number);
+    bh_buf_addf(out,
+                "  'bulkhead diff %s %s%s' says what changed in it, 'bulkhead shell %s %s%s' enters a fork of it\n",
+                s->run->id, attempt->agent, option, s->run->id, attempt->agent, option);
+}
+
 static void tell_ending(const struct story *s, const struct bh_attempt_row *attempt, bool last, struct bh_buf *out)
 {
     bool failed = bh_streq(attempt->status, "failed") || bh_streq(attempt->status, "lost");
@@ -143,8 +147,9 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
         bh_buf_addf(out, "  what: %s\n", attempt->detail);
     bh_evidence_tell(attempt->evidence, out);
     if (failed && last) {
-        BH_CLEANUP_FREE char *remedy =
+        BH_CLEANUP_FREE char *general =
             bh_reason_remedy_of(bh_reason_parse(attempt->reason), attempt->exit_code, attempt->detail);
+        BH_CLEANUP_FREE char *remedy = bh_remedy_of_attempt(general, number_of(s, attempt));
         tell_remedy(s, attempt->agent, "  remedy: ", remedy, out);
         tell_lines(s, attempt, out);
     }
@@ -155,9 +160,7 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
         bool there = faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
         bh_buf_addf(out, there ? "  its box is kept: %s\n" : "  its box was kept in %s, and is gone since\n", path);
         if (there && last)
-            bh_buf_addf(out,
-                        "  'bulkhead diff %s %s' says what changed in it, 'bulkhead shell %s %s' enters a fork of it\n",
-                        s->run->id, attempt->agent, s->run->id, attempt->agent);
+            tell_box(s, attempt, out);
     }
 }
 
@@ -243,9 +246,10 @@ static void tell_choice(const struct story *s, const struct bh_agent_row *row, s
         bh_buf_adds(out, "  its attempts did not start from the same state: what they read was made anew in between\n");
     else if (sum.snapshot)
         bh_buf_addf(out, "  its attempts started from one frozen state, %s\n", sum.snapshot);
-    if (sum.n > 1 && sum.selected)
-        bh_buf_addf(out, "  attempt %lld was selected; %zu of %zu passed\n", (long long)sum.selected->attempt,
-                    sum.passed, sum.n);
+    BH_CLEANUP_FREE char *chosen = bh_run_facts_selected(s->facts, row->name);
+    if (sum.n > 1 && chosen)
+        bh_buf_addf(out, "  %s %s selected; %zu of %zu passed\n", chosen,
+                    bh_starts_with(chosen, "attempts") ? "were" : "was", sum.passed, sum.n);
     else if (sum.n > 1)
         bh_buf_addf(out, "  %zu of %zu attempts passed\n", sum.passed, sum.n);
 }

@@ -240,6 +240,36 @@ static int check_names(const struct viewer *v, struct bh_err **err)
     return rc;
 }
 
+static int no_attempt(const struct viewer *v, struct bh_err **err)
+{
+    const char *what = v->attempt == 0 ? "preparation or setup of its own" : "attempt";
+    BH_CLEANUP_FREE char *number = v->attempt == 0 ? bh_strdup("") : bh_asprintf(" %lld", (long long)v->attempt);
+    int rc = v->n_agents == 1 ? bh_err_set(err, BH_E_NOT_FOUND, 0, "'%s' has no %s%s", v->agents[0], what, number)
+                              : bh_err_set(err, BH_E_NOT_FOUND, 0, "no agent of run '%s' has %s %s%s", v->run.id,
+                                           v->attempt == 0 ? "a" : "an", what, number);
+    bh_err_hint(err, "'bulkhead show %s' lists the attempts", v->run.id);
+    return rc;
+}
+
+/* The same of a number. Who follows a run may wait for an attempt that has not begun. */
+static int check_attempt(const struct viewer *v, struct bh_err **err)
+{
+    struct bh_attempt_row *rows = NULL;
+    size_t n = 0;
+    bool found = false;
+    if (v->attempt < 0 || (bh_args_has(v->args, "follow") && bh_home_run_is_owned(&v->run.home, v->run.id)))
+        return 0;
+    int rc = bh_store_list_attempts(v->run.store, v->run.id, &rows, &n, err);
+    for (size_t i = 0; i < n && !found; i++) {
+        bool asked = v->n_agents == 0;
+        for (size_t k = 0; k < v->n_agents; k++)
+            asked = asked || bh_streq(v->agents[k], rows[i].agent);
+        found = asked && rows[i].attempt == v->attempt;
+    }
+    bh_attempt_rows_free(rows, n);
+    return rc != 0 || found ? rc : no_attempt(v, err);
+}
+
 static int view(struct viewer *v, struct bh_err **err)
 {
     int rc = bh_cli_run_open(v->args, v->args->operands[0], &v->run, err);
@@ -247,6 +277,8 @@ static int view(struct viewer *v, struct bh_err **err)
         rc = read_options(v, err);
     if (rc == 0)
         rc = check_names(v, err);
+    if (rc == 0)
+        rc = check_attempt(v, err);
     if (rc != 0)
         return rc;
     if (!isatty(STDOUT_FILENO))

@@ -129,6 +129,12 @@ static void print_notes(const struct bh_cli_run *run, const struct bh_run_facts 
     bh_map_free(said);
 }
 
+static bool has_ended(const char *status)
+{
+    return bh_streq(status, "done") || bh_streq(status, "failed") || bh_streq(status, "skipped") ||
+           bh_streq(status, "cancelled");
+}
+
 /* Of each agent with attempts: who was chosen, and whether they started from the same state. */
 static void print_choices(const struct bh_run_facts *facts)
 {
@@ -138,8 +144,8 @@ static void print_choices(const struct bh_run_facts *facts)
         struct bh_attempt_sum sum = bh_run_facts_sum(facts, row->name);
         if (!bh_run_facts_has_attempts(row) || sum.n == 0)
             continue;
-        BH_CLEANUP_FREE char *which =
-            sum.selected ? bh_asprintf("attempt %lld", (long long)sum.selected->attempt) : bh_strdup("nobody");
+        BH_CLEANUP_FREE char *chosen = bh_run_facts_selected(facts, row->name);
+        const char *which = chosen ? chosen : has_ended(row->status) ? "nobody" : "nobody yet";
         BH_CLEANUP_FREE char *choice =
             bh_asprintf("%s; %zu of %zu attempt%s passed", which, sum.passed, sum.n, sum.n == 1 ? "" : "s");
         if (sum.n > 1)

@@ -162,6 +162,19 @@ struct bh_attempt_sum bh_run_facts_sum(const struct bh_run_facts *facts, const c
     return sum;
 }
 
+char *bh_run_facts_selected(const struct bh_run_facts *facts, const char *agent)
+{
+    size_t n = 0, chosen = 0;
+    struct bh_buf out = BH_BUF_INIT;
+    const struct bh_attempt_row *rows = bh_run_facts_attempts(facts, agent, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (!rows[i].kind && rows[i].selected)
+            bh_buf_addf(&out, "%s%lld", chosen++ == 0 ? "" : ", ", (long long)rows[i].attempt);
+    }
+    BH_CLEANUP_FREE char *numbers = bh_buf_take(&out);
+    return chosen == 0 ? NULL : bh_asprintf("attempt%s %s", chosen == 1 ? "" : "s", numbers);
+}
+
 bool bh_run_facts_abandoned(const struct bh_cli_run *run)
 {
     return !is_over(run) && !bh_home_run_is_owned(&run->home, run->id);

@@ -26,6 +26,8 @@ struct bh_attempt_sum {
     bool differ;
 };
 struct bh_attempt_sum bh_run_facts_sum(const struct bh_run_facts *facts, const char *agent);
+/* "attempt 1", "attempts 1, 3": who was chosen; NULL: nobody, or nobody yet. The caller owns it. */
+char *bh_run_facts_selected(const struct bh_run_facts *facts, const char *agent);
 bool bh_run_facts_has_attempts(const struct bh_agent_row *row); /* its topology is per-attempt */
 /* plan: NULL where the document cannot be planned any more. The caller owns it. */
 struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run, const struct bh_run_facts *facts,

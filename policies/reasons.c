@@ -89,6 +89,27 @@ static const char *remedy_of_host(const char *detail)
     return NULL;
 }
 
+/* Attempts that passed and left no score fail their agent. NULL: the detail speaks of something else. */
+static char *remedy_of_score(const char *detail)
+{
+    static const char lead[] = " one finite decimal in '";
+    const char *at = strstr(detail, lead), *end = at ? strchr(at + strlen(lead), '\'') : NULL;
+    if (!end)
+        return NULL;
+    at += strlen(lead);
+    return bh_asprintf("write one number to '%.*s' in the attempt or its check", (int)(end - at), at);
+}
+
+char *bh_remedy_of_attempt(const char *remedy, int64_t attempt)
+{
+    static const char option[] = "-a AGENT";
+    const char *at = strstr(remedy, option);
+    if (attempt < 0 || !at)
+        return bh_strdup(remedy);
+    int head = (int)(at + strlen(option) - remedy);
+    return bh_asprintf("%.*s --attempt %lld%s", head, remedy, (long long)attempt, remedy + head);
+}
+
 char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *detail)
 {
     const char *text = detail ? detail : "", *box = NULL;
@@ -112,9 +133,11 @@ char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *
         return bh_strdup(
             "check the command, its path and the working directory: it never ran, so it has no lines in the "
             "log");
-    char *phase = reason == BH_REASON_TIMEOUT ? remedy_of_timeout(text) : NULL;
-    if (phase)
-        return phase;
+    char *special = reason == BH_REASON_TIMEOUT ? remedy_of_timeout(text)
+                    : reason == BH_REASON_CHECK ? remedy_of_score(text)
+                                                : NULL;
+    if (special)
+        return special;
     const char *host = reason == BH_REASON_HOST ? remedy_of_host(text) : NULL;
     return bh_strdup(host ? host : bh_reason_remedy(reason, exit_code));
 }

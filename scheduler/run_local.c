@@ -80,6 +80,10 @@ static char *sum_up(const struct session *s, size_t node, struct bh_attempt *ret
         *ret = *chosen;
     ret->created = first;
     ret->ended = last;
+    if (failed) { /* which may be no attempt's own: all of them passed, and none had a score */
+        ret->reason = bh_engine_node(engine, node)->reason;
+        ret->phase = bh_engine_node(engine, node)->phase;
+    }
     return detail;
 }
 

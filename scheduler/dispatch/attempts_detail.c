@@ -89,9 +89,18 @@ static void add_counts(const struct bh_attempts *doc, const struct tally *t, str
     else if (t->passed < doc->min_success)
         bh_buf_addf(out, "%" PRId64 " of %" PRId64 " attempts passed, %" PRId64 " had to", t->passed, n,
                     doc->min_success);
+    else if (t->passed == 1)
+        bh_buf_addf(out, "the attempt that passed left no one finite decimal in '%s'",
+                    doc->score.s ? doc->score.s : "");
     else
         bh_buf_addf(out, "none of the %" PRId64 " attempts that passed left one finite decimal in '%s'", t->passed,
                     doc->score.s ? doc->score.s : "");
+}
+
+/* Enough have passed, and none of them has what it would be chosen by: those that failed are not to blame. */
+static bool lacks_score(const struct bh_attempts *doc, const struct tally *t)
+{
+    return !t->once && t->passed > 0 && t->passed >= doc->min_success;
 }
 
 char *bh_attempts_detail(const struct bh_plan *plan, const struct bh_engine *engine, const struct bh_map *facts,
@@ -103,6 +112,7 @@ char *bh_attempts_detail(const struct bh_plan *plan, const struct bh_engine *eng
     struct bh_buf out = BH_BUF_INIT;
     const struct bh_attempt *blamed = t.once ? t.once : first_failed(&t, n);
     const char *choice = refused(facts, &t, n);
+    blamed = lacks_score(doc, &t) ? NULL : blamed;
     const char *detail = blamed ? detail_of(facts, blamed) : NULL;
     if (bh_engine_node(engine, node)->reason == BH_REASON_COLLISION && choice) {
         bh_buf_adds(&out, choice);

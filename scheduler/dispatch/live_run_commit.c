@@ -89,6 +89,11 @@ static struct bh_val *facts_of_attempts(const struct bh_live_run *run, size_t no
     BH_CLEANUP_FREE char *detail = bh_attempts_detail(run->plan, run->engine, run->facts, node, &blamed);
     const struct bh_val *facts = blamed ? bh_map_get(run->facts, blamed->instance.s) : NULL;
     struct bh_val *v = facts ? bh_val_copy(facts) : bh_val_map();
+    bh_val_set_str(v, "cause", blamed ? bh_val_str_of(facts, "detail") : NULL);
+    if (blamed && blamed->kind != BH_EXECUTION_RUN)
+        bh_val_set_int(v, "attempt", 0);
+    else if (blamed && run->plan->agents[node].doc->attempts.count > 1)
+        bh_val_set_int(v, "attempt", blamed->attempt);
     bh_val_set_str(v, "detail", detail);
     return v;
 }

@@ -154,6 +154,16 @@ static void set_evidence(struct bh_val *v, const char *json)
     bh_val_set(v, "evidence", evidence);
 }
 
+/* Of several attempts the detail sums up: what mends it is told by the end of the one that is blamed ("cause"). */
+static char *remedy_of(enum bh_reason reason, const struct bh_val *ended)
+{
+    const char *cause = bh_val_str_of(ended, "cause");
+    const struct bh_val *attempt = bh_val_get(ended, "attempt");
+    BH_CLEANUP_FREE char *remedy =
+        bh_reason_remedy_of(reason, exit_code_of(ended), cause ? cause : bh_val_str_of(ended, "detail"));
+    return bh_remedy_of_attempt(remedy, attempt ? bh_val_get_int(attempt) : -1);
+}
+
 struct bh_val *bh_failure_of_run(const struct bh_plan *plan, const struct bh_engine *engine, const struct bh_val *ended)
 {
     size_t node = 0;
@@ -175,7 +185,7 @@ struct bh_val *bh_failure_of_run(const struct bh_plan *plan, const struct bh_eng
     bh_val_set_str(v, "agent", plan->agents[node].name);
     bh_val_set_str(v, "reason", bh_reason_text(reason, bh_engine_node(engine, node)->phase));
     bh_val_set_str(v, "detail", bh_val_str_of(ended, "detail"));
-    BH_CLEANUP_FREE char *remedy = bh_reason_remedy_of(reason, exit_code_of(ended), bh_val_str_of(ended, "detail"));
+    BH_CLEANUP_FREE char *remedy = remedy_of(reason, ended);
     bh_val_set_str(v, "remedy", remedy);
     set_evidence(v, bh_val_str_of(ended, "evidence"));
     return v;

@@ -52,6 +52,58 @@ same '  but its outputs can be read' "$(bulkhead get @latest n@3 --to -)" nothin
 same 'the chosen ones have the plain names' "$(bulkhead get @latest s --to -) $(bulkhead get @latest l --to -)" '2.5e3 -1.5'
 has 'show has the scores' "$(bulkhead show @latest)" 'SCORE'
 
+cat > nobody.yaml << 'YAML'
+version: 1
+name: nobody
+agents:
+  - name: gen
+    attempts: {count: 2, select: best, score: marks/n}
+    run: mkdir marks; echo many > marks/n
+YAML
+expect 1 'nobody has a score' bulkhead run nobody.yaml
+has '  its line says by what it failed' "$(grep '^failed  *gen' <<< "$errs")" ' check'
+has '  and the remedy what to write' "$(shown '["failure"]["remedy"]')" "write one number to 'marks/n'"
+
+# --- what explain says leads to the attempt it is said of ---
+
+cat > lead.yaml << 'YAML'
+version: 1
+name: lead
+topology: per-agent
+max_failures: 9
+agents:
+  - name: gen
+    attempts: 3
+    run: echo "$BULKHEAD_ATTEMPT" > mine; echo "FileNotFoundError $BULKHEAD_ATTEMPT"; test "$BULKHEAD_ATTEMPT" = 3
+  - name: pre
+    prepare: echo half > made; exit 4
+    attempts: 2
+    run: 'true'
+YAML
+expect 0 'attempts that fail' bulkhead run lead.yaml -q
+lead=$(bulkhead explain @latest gen)
+run=$(shown '["run"]')
+for k in 1 2; do
+  has "the log of attempt $k is asked for" "$lead" "bulkhead logs $run -a gen --attempt $k --tail 20"
+  has '  and its box' "$lead" "bulkhead diff $run gen --attempt $k'"
+  has '  and a fork of it' "$lead" "bulkhead shell $run gen --attempt $k'"
+  has '  which is its own' "$(bulkhead diff "$run" gen --attempt $k --content)" "+$k"
+done
+lacks 'a file that is not there is no network' "$lead" 'no network'
+lead=$(bulkhead explain @latest pre)
+has 'what a preparation wrote is asked for' "$lead" "bulkhead logs $run -a pre --attempt 0 --tail 20"
+expect 2 'logs of an attempt that is none' bulkhead logs "$run" -a gen --attempt 7
+has '  say so' "$errs" "'gen' has no attempt 7"
+expect 2 '  as diff does' bulkhead diff "$run" gen --attempt 7
+expect 2 'logs of a preparation that is none' bulkhead logs "$run" -a gen --attempt 0
+has '  say so' "$errs" "'gen' has no preparation"
+
+for phase in check prepare; do
+  printf 'version: 1\nname: late\nagents: [{name: a, attempts: 2, run: "true", %s: "sleep 60", timeout: {%s: 200ms}}]\n' $phase $phase > late.yaml
+  expect 1 "$phase that takes too long" bulkhead run late.yaml -q
+  has '  its limit is to be raised' "$(shown '["failure"]["remedy"]')" "raise 'timeout.$phase'"
+done
+
 # --- first-pass without stop_losers does not depend on who is faster ---
 
 cat > first.yaml << 'YAML'
@@ -95,6 +147,8 @@ YAML
 expect 0 'all who passed go to a judge' bulkhead run all.yaml -q
 same 'who has the plain name' "$(bulkhead get @latest draft --to -)" "$(printf 'draft 1\ndraft 3')"
 same 'every one that passed is selected' "$(selected 0)" '1 3'
+has '  show names each' "$(bulkhead show @latest)" 'writer: attempts 1, 3; 2 of 3 attempts passed'
+has '  so does explain' "$(bulkhead explain @latest writer)" 'attempts 1, 3 were selected; 2 of 3 passed'
 sed 's/min_success: 2/min_success: 3/' all.yaml > three.yaml
 expect 1 'too few that passed' bulkhead run three.yaml
 has '  says how many' "$errs" '2 of 3 attempts passed, 3 had to (1 by exit); attempt 2: run exited with code 1'

@@ -125,6 +125,14 @@ static void a_detail_says_what_else_mends_it(void **state)
          "free space on the disk of the state directory ('bulkhead gc' removes what nobody needs), then go on with "
          "'bulkhead run --resume RUN'"},
         {BH_REASON_HOST, -1, "making the box: cannot clone", "'bulkhead doctor' says what this host lacks"},
+        {BH_REASON_TIMEOUT, -1, "prepare took longer than 1s",
+         "raise 'timeout.prepare' of the agent, or make the step shorter"},
+        {BH_REASON_CHECK, 0, "none of the 3 attempts that passed left one finite decimal in 's/x' (1 by exit)",
+         "write one number to 's/x' in the attempt or its check"},
+        {BH_REASON_CHECK, 1, "check exited with code 1",
+         "read what the check printed with 'bulkhead logs RUN -a AGENT'"},
+        {BH_REASON_CHECK, 1, "x one finite decimal in 'y",
+         "read what the check printed with 'bulkhead logs RUN -a AGENT'"},
         {BH_REASON_EXIT, 127, "run could not start: command 'x' was not found in the box",
          "check the command, its path and the working directory: it never ran, so it has no lines in the log"},
     };
@@ -141,6 +149,30 @@ static void a_detail_says_what_else_mends_it(void **state)
     T_STR(shell, bh_reason_remedy(BH_REASON_EXIT, 127)); /* a shell says why in the log */
 }
 
+static void a_remedy_leads_to_the_attempt_it_is_about(void **state)
+{
+    static const struct {
+        const char *remedy;
+        int64_t attempt;
+        const char *want;
+    } rows[] = {
+        {"see 'logs RUN -a AGENT --tail 20'", 2, "see 'logs RUN -a AGENT --attempt 2 --tail 20'"},
+        {"see 'logs RUN -a AGENT'", 0, "see 'logs RUN -a AGENT --attempt 0'"},
+        {"see 'logs RUN -a AGENT'", -1, "see 'logs RUN -a AGENT'"},
+        {"raise 'timeout'", 3, "raise 'timeout'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
+        BH_CLEANUP_FREE char *got = bh_remedy_of_attempt(rows[i].remedy, rows[i].attempt);
+        T_STR(got, rows[i].want);
+    }
+    static const enum bh_reason reads[] = {BH_REASON_EXIT, BH_REASON_SIGNAL, BH_REASON_CHECK};
+    for (size_t i = 0; i < BH_ARRAY_LEN(reads); i++) {
+        BH_CLEANUP_FREE char *got = bh_remedy_of_attempt(bh_reason_info(reads[i])->remedy, 2);
+        assert_non_null(strstr(got, "-a AGENT --attempt 2"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +181,7 @@ int main(void)
         cmocka_unit_test(a_timeout_names_its_phase),
         cmocka_unit_test(nonsense_is_no_reason),
         cmocka_unit_test(a_detail_says_what_else_mends_it),
+        cmocka_unit_test(a_remedy_leads_to_the_attempt_it_is_about),
         cmocka_unit_test(exit_statuses_are_those_of_the_manual),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

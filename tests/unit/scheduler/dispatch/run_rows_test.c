@@ -81,6 +81,46 @@ static void a_failure_names_agent_detail_and_remedy(void **state)
     T_TRUE(strcmp(bh_reason_remedy(BH_REASON_EXIT, 127), bh_reason_remedy(BH_REASON_EXIT, 1)) != 0);
 }
 
+/* Of several attempts the detail sums up; the remedy is that of the one that is blamed. */
+static void a_failure_of_several_is_mended_by_its_cause(void **state)
+{
+    struct fixture *f = *state;
+    step(f, (struct bh_event){.kind = BH_EV_START});
+    step(f, (struct bh_event){.kind = BH_EV_WORKER_UP, .slots = 1});
+    const struct bh_attempt *attempt = bh_engine_attempt(f->engine, 0);
+    step(f, (struct bh_event){.kind = BH_EV_ENDED,
+                              .instance = attempt->instance,
+                              .epoch = attempt->epoch,
+                              .state = BH_ATTEMPT_FAILED,
+                              .reason = BH_REASON_TIMEOUT,
+                              .phase = BH_PHASE_CHECK});
+    BH_CLEANUP_VAL struct bh_val *ended = bh_val_map();
+    bh_val_set_str(ended, "detail", "none of 2 attempts passed (2 by timeout(check)); attempt 1: check took longer");
+    bh_val_set_str(ended, "cause", "check took longer than 1s");
+    bh_val_set_int(ended, "attempt", 1);
+    BH_CLEANUP_VAL struct bh_val *failure = bh_failure_of_run(f->plan, f->engine, ended);
+    T_STR(bh_val_str_of(failure, "detail"), bh_val_str_of(ended, "detail"));
+    T_STR(bh_val_str_of(failure, "remedy"), "raise 'timeout.check' of the agent, or make the step shorter");
+}
+
+static void a_failure_of_several_leads_to_the_attempt(void **state)
+{
+    struct fixture *f = *state;
+    step(f, (struct bh_event){.kind = BH_EV_START});
+    step(f, (struct bh_event){.kind = BH_EV_WORKER_UP, .slots = 1});
+    const struct bh_attempt *attempt = bh_engine_attempt(f->engine, 0);
+    step(f, (struct bh_event){.kind = BH_EV_ENDED,
+                              .instance = attempt->instance,
+                              .epoch = attempt->epoch,
+                              .state = BH_ATTEMPT_FAILED,
+                              .reason = BH_REASON_EXIT});
+    BH_CLEANUP_VAL struct bh_val *ended = bh_val_map();
+    bh_val_set_int(ended, "attempt", 2);
+    BH_CLEANUP_VAL struct bh_val *failure = bh_failure_of_run(f->plan, f->engine, ended);
+    T_STR(bh_val_str_of(failure, "remedy"),
+          "read its last lines with 'bulkhead logs RUN -a AGENT --attempt 2 --tail 20'");
+}
+
 static struct bh_val *failure_with(struct fixture *f, const char *evidence)
 {
     BH_CLEANUP_VAL struct bh_val *ended = bh_val_map();
@@ -152,6 +192,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_deadline_is_nobodys_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failure_names_agent_detail_and_remedy, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_of_several_is_mended_by_its_cause, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_of_several_leads_to_the_attempt, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failure_says_whom_its_evidence_blames, setup, teardown),
         cmocka_unit_test_setup_teardown(an_attempt_says_what_held_it, setup, teardown),
     };
