@@ -7,6 +7,7 @@
 #include "artifact-bus/cas.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
@@ -15,14 +16,40 @@
 #include "cli/common.h"
 
 struct artifacts {
-    struct bh_artifact_row *rows;
+    struct bh_artifact_row *rows; /* by name; the plain one before name@1, name@2 … name@10 */
     size_t n;
 };
+
+/* Of "name@N" the number, 0: it is a plain name. *ret_len: without it. */
+static int64_t number_of(const char *name, size_t *ret_len)
+{
+    const char *at = strrchr(name, '@');
+    int64_t n = 0;
+    *ret_len = at ? (size_t)(at - name) : strlen(name);
+    return at && bh_parse_int(at + 1, &n) == 0 ? n : at ? INT64_MAX : 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct bh_artifact_row *ra = a, *rb = b;
+    size_t la, lb;
+    int64_t na = number_of(ra->name, &la), nb = number_of(rb->name, &lb);
+    int order = memcmp(ra->name, rb->name, la < lb ? la : lb);
+    if (order == 0)
+        order = (la > lb) - (la < lb);
+    if (order == 0)
+        order = (na > nb) - (na < nb);
+    return order != 0 ? order : strcmp(ra->name, rb->name);
+}
 
 static int artifacts_open(const struct bh_args *args, struct bh_cli_run *run, struct artifacts *a, struct bh_err **err)
 {
     int rc = bh_cli_run_open(args, args->operands[0], run, err);
-    return rc == 0 ? bh_store_list_artifacts(run->store, run->id, &a->rows, &a->n, err) : rc;
+    if (rc == 0)
+        rc = bh_store_list_artifacts(run->store, run->id, &a->rows, &a->n, err);
+    if (rc == 0 && a->n > 0)
+        qsort(a->rows, a->n, sizeof(*a->rows), by_name);
+    return rc;
 }
 
 static void artifacts_close(struct bh_cli_run *run, struct artifacts *a)
@@ -64,7 +91,13 @@ static int find(const struct artifacts *a, const struct bh_cli_run *run, const c
 
 /* --- artifacts --- */
 
-static void print_json(const struct artifacts *a)
+/* The attempt that left it, where that is one of several; NULL: it has a plain name. */
+static const struct bh_attempt_row *attempt_of(const struct bh_artifact_row *row, const struct bh_map *attempts)
+{
+    return strchr(row->name, '@') ? bh_map_get(attempts, row->instance) : NULL;
+}
+
+static void print_json(const struct artifacts *a, const struct bh_map *attempts)
 {
     BH_CLEANUP_VAL struct bh_val *list = bh_val_list();
     for (size_t i = 0; i < a->n; i++) {
@@ -81,19 +114,42 @@ static void print_json(const struct artifacts *a)
         bh_val_set_str(v, "label", row->label);
         bh_val_set_bool(v, "private", row->private_);
         bh_cli_set_time(v, "published", row->published);
+        const struct bh_attempt_row *by = attempt_of(row, attempts);
+        bh_val_set(v, "passed", by ? bh_val_bool(bh_streq(by->status, "succeeded")) : bh_val_null());
+        bh_val_set(v, "selected", by ? bh_val_bool(by->selected) : bh_val_null());
     }
     bh_cli_print_json(list);
 }
 
-static void print_text(const struct artifacts *a)
+/* "selected", "failed by check", "passed": what became of the attempt. */
+static char *fate_of(const struct bh_attempt_row *by)
 {
-    static const char *const heads[] = {"NAME", "SIZE", "AGENT", "LABEL", "DIGEST"};
-    struct bh_table *table = bh_table_new(heads, BH_ARRAY_LEN(heads));
+    if (!by)
+        return bh_strdup("");
+    if (by->selected)
+        return bh_strdup("selected");
+    if (by->reason)
+        return bh_asprintf("%s by %s", by->status, by->reason);
+    return bh_strdup(bh_streq(by->status, "succeeded") ? "passed" : by->status);
+}
+
+static void print_text(const struct artifacts *a, const struct bh_map *attempts)
+{
+    static const char *const heads[] = {"NAME", "SIZE", "AGENT", "LABEL", "DIGEST", "ATTEMPT"};
+    bool several = false;
+    for (size_t i = 0; i < a->n; i++)
+        several = several || attempt_of(&a->rows[i], attempts);
+    struct bh_table *table = bh_table_new(heads, BH_ARRAY_LEN(heads) - !several);
     for (size_t i = 0; i < a->n; i++) {
         char size[BH_UNIT_TEXT];
+        BH_CLEANUP_FREE char *fate = fate_of(attempt_of(&a->rows[i], attempts));
         BH_CLEANUP_FREE char *digest = bh_strndup(a->rows[i].digest, 19);
-        const char *cells[] = {a->rows[i].name, bh_format_size(a->rows[i].size, size),
-                               *a->rows[i].agent ? a->rows[i].agent : "(source)", a->rows[i].label, digest};
+        const char *cells[] = {a->rows[i].name,
+                               bh_format_size(a->rows[i].size, size),
+                               *a->rows[i].agent ? a->rows[i].agent : "(source)",
+                               a->rows[i].label,
+                               digest,
+                               fate};
         bh_table_row(table, cells);
     }
     bh_table_print(table);
@@ -103,12 +159,20 @@ static int artifacts(const struct bh_args *args)
 {
     struct bh_cli_run run;
     struct artifacts a = {0};
+    struct bh_attempt_row *rows = NULL;
+    size_t n = 0;
     struct bh_err *err = NULL;
+    BH_CLEANUP_MAP struct bh_map *attempts = bh_map_new(NULL); /* by instance */
     int rc = artifacts_open(args, &run, &a, &err);
+    if (rc == 0)
+        rc = bh_store_list_attempts(run.store, run.id, &rows, &n, &err);
+    for (size_t i = 0; i < n; i++)
+        bh_map_put(attempts, rows[i].instance, &rows[i]);
     if (rc == 0 && bh_args_json(args))
-        print_json(&a);
+        print_json(&a, attempts);
     else if (rc == 0)
-        print_text(&a);
+        print_text(&a, attempts);
+    bh_attempt_rows_free(rows, n);
     artifacts_close(&run, &a);
     return rc == 0 ? 0 : bh_cli_fail(args, err);
 }

@@ -164,6 +164,35 @@ YAML
 expect 0 "a preparation that leaves a daemon" bulkhead run daemon.yaml
 same "it is dead, and all attempts see the same" "$(for i in 1 2 3; do bulkhead get @latest size@$i --to -; done | sort -u | wc -l)" "1"
 
+# --- what a check refuses is for people, not for other agents ---
+
+cat > refused.yaml << 'YAML'
+version: 1
+name: refused
+agents:
+- name: many
+  attempts: {count: 10, select: all}
+  run: 'echo $BULKHEAD_ATTEMPT > out/o'
+  check: 'test "$(cat out/o)" != 2'
+  outputs: [o]
+- name: judge
+  inputs: ["o@*"]
+  run: 'ls /workspace/in | sort -V | tr "\n" " " > out/seen'
+  outputs: [seen]
+- name: one
+  inputs: ["o@2"]
+  run: 'true'
+  on_failure: continue
+YAML
+expect 0 "nine of ten pass" bulkhead run refused.yaml
+same "a judge is given those" "$(bulkhead get @latest seen --to - | sed 's/o@2 /REFUSED /; s/[^RED@o0-9 ].*//')" "o@1 o@3 o@4 o@5 o@6 o@7 o@8 o@9 o@10 "
+has "the refused one was not published for others" "$(bulkhead explain @latest one)" "attempt 2 failed by check"
+same "a person reads it" "$(bulkhead get @latest o@2 --to -)" 2
+same "they are listed by number" "$(bulkhead artifacts @latest | awk '/^o@/{printf "%s ", $1}')" "o@1 o@2 o@3 o@4 o@5 o@6 o@7 o@8 o@9 o@10 "
+has "with what became of them" "$(bulkhead artifacts @latest | grep '^o@2 ')" "failed by check"
+has "and who was chosen" "$(bulkhead artifacts @latest | grep '^o@10 ')" "selected"
+has "also as JSON" "$(bulkhead artifacts @latest -o json | tr -d ' \n')" '"passed":false,"selected":false'
+
 # --- losers ---
 
 cat > losers.yaml << 'YAML'
