@@ -142,11 +142,28 @@ static void warn_params(struct bh_planner *pl)
     }
 }
 
+/* A shell carries out a text, and a shell is no fork of what was prepared. */
+static void warn_warm(struct bh_planner *pl)
+{
+    for (size_t i = 0; i < pl->doc->n_agents; i++) {
+        const struct bh_agent *a = &pl->doc->agents[i];
+        struct bh_err *err = NULL;
+        if (!a->warm || !a->run.set || a->run.is_list)
+            continue;
+        bh_err_set(&err, BH_E_BAD_VALUE, 0,
+                   "'run' of agent '%s' is a text, which a shell executes: nothing of its warm process is kept",
+                   a->name.s);
+        bh_err_hint(&err, "write it as a list, such as [python3, try.py]; see docs/warm.md");
+        bh_planner_warn(pl, err, a->run.pos, bh_arena_printf(pl->arena, "%s.run", a->path));
+    }
+}
+
 void bh_plan_warnings(struct bh_planner *pl)
 {
     warn_later(pl);
     warn_sources(pl);
     warn_boxes(pl);
     warn_groups(pl);
+    warn_warm(pl);
     warn_params(pl);
 }

@@ -100,6 +100,47 @@ sed -i 's/prepare: 20s/prepare: 1s/' p.yaml
 expect 1 "one that is never ready is late" bulkhead run p.yaml
 has "with the reason" "$(bulkhead show @latest -o json)" 'timeout'
 
+# What `run` may be, and what of the memory it then has.
+cat > server2.py << 'END'
+import bulkhead
+model = ["of the server"]
+def ask(): return model[0]
+bulkhead.warm().run()
+END
+printf 'print("has", model, ask(), __name__, flush=True)\n' > mine.py
+cp mine.py bare.py
+one() { # run
+  cat << END
+version: 1
+name: one
+agents:
+  - name: worker
+    files: {server2.py: ./server2.py, mine.py: ./mine.py, bare.py: ./bare.py}
+    prepare: {run: [/usr/bin/python3, server2.py], warm: true}
+    attempts: 2
+    run: $1
+END
+}
+for what in '[python3, mine.py]' '[python3, -u, mine.py]' '[/usr/bin/python3, -uB, -q, mine.py, x]' '[python3, -m, mine]'; do
+  one "$what" > p.yaml
+  expect 0 "$what" bulkhead run p.yaml
+  same "has the names of its server" "$(lines "has \['of the server'\] of the server __main__")" 2
+done
+while read -r status what; do
+  one "$what" > p.yaml
+  expect 1 "$what" bulkhead run p.yaml
+  same "ends with $status" "$(bulkhead show @latest -o json | grep -o '"exit_code":[0-9]*' | sort -u | tail -n 1)" "\"exit_code\":$status"
+  same "and no trace of a program" "$(lines Traceback)" 0
+done << 'END'
+127 [./no-such-program]
+126 [./bare.py]
+126 [/workspace]
+2 [python3, no-such-script.py]
+END
+one 'python3 mine.py' > p.yaml
+expect 0 "a text is good" bulkhead lint p.yaml
+has "but a shell's, which is said" "$errs$out" "'run' of agent 'worker' is a text"
+
 never=''
 [ "$1" != root ] || never='while True: time.sleep(60) # and never answers' # ten seconds, once
 for what in "$never" 'os._exit(1)' 'os.write(fds[0], b"nonsense")' '[os.close(f) for f in fds]' 'fork_twice()'; do

@@ -10,6 +10,7 @@
     attempt.run()                    # does what `run` says: a script here and now, everything else by exec
 """
 import ctypes
+import errno
 import gc
 import os
 import select
@@ -45,25 +46,68 @@ class Attempt:
 
     def run(self):
         """Does what `run` says, and does not return. A Python script or module runs in this process, with all that it
-        has imported; any other command is executed, which keeps nothing of it."""
-        name = os.path.basename(self.argv[0])
-        rest = self.argv[1:]
-        if name.startswith("python") and rest and (not rest[0].startswith("-") or rest[0] == "-m" and len(rest) > 1):
-            sys.exit(_run_python(rest))
-        os.execvp(self.argv[0], self.argv)
+        has imported and with the global names of the server's own script; any other command is executed, which keeps
+        nothing of it."""
+        if os.path.basename(self.argv[0]).startswith("python"):
+            flags, rest = _split_flags(self.argv[1:])
+            if rest and (not rest[0].startswith("-") or rest[0] == "-m" and len(rest) > 1):
+                _set_flags(flags)
+                sys.exit(_run_python(self.argv[0], rest))
+        _execute(self.argv)
 
 
-def _run_python(rest):
+def _split_flags(words):
+    """Flags that an interpreter can take on when it is running, and the rest."""
+    flags = ""
+    for i, word in enumerate(words):
+        if len(word) < 2 or word[0] != "-" or word[1:].strip("uBq"):
+            return flags, words[i:]
+        flags += word[1:]
+    return flags, []
+
+
+def _set_flags(flags):
+    if "B" in flags:
+        sys.dont_write_bytecode = True
+    if "u" in flags:
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(write_through=True)
+
+
+def _execute(argv):
+    """As the init of a box does it: what cannot start ends with the status that a shell would have."""
+    _flush()
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as problem:
+        os.write(2, os.fsencode("bulkhead: cannot execute '%s': %s\n" % (argv[0], os.strerror(problem.errno))))
+        os._exit(127 if problem.errno == errno.ENOENT else 126)
+
+
+def _server_names():
+    """What the server's script has defined. Its functions keep these very objects."""
+    return {k: v for k, v in vars(sys.modules["__main__"]).items() if not (k.startswith("__") and k.endswith("__"))}
+
+
+def _run_python(python, rest):
     import runpy
 
+    names = _server_names()
     if rest[0] == "-m":
         sys.argv = rest[1:]
         sys.path.insert(0, os.getcwd())
-        runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = rest
-        sys.path.insert(0, os.path.dirname(os.path.abspath(rest[0])))
-        runpy.run_path(rest[0], run_name="__main__")
+        runpy.run_module(rest[1], init_globals=names, run_name="__main__", alter_sys=True)
+        return 0
+    try:
+        open(rest[0], "rb").close()
+    except IsADirectoryError:
+        pass  # may have a __main__.py
+    except OSError as problem:
+        sys.stderr.write("%s: can't open file '%s': %s\n" % (python, os.path.abspath(rest[0]), problem.strerror))
+        return 2
+    sys.argv = rest
+    sys.path.insert(0, os.path.dirname(os.path.abspath(rest[0])))
+    runpy.run_path(rest[0], init_globals=names, run_name="__main__")
     return 0
 
 

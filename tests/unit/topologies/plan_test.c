@@ -157,6 +157,28 @@ static void test_unused(void **state)
     }
 }
 
+static const struct {
+    const char *yaml, *warning; /* with the code 'bad-value'; NULL: none */
+} warm[] = {
+    {HEAD "agents: [{name: a, prepare: {run: x, warm: true}, run: python3 try.py}]\n",
+     "'run' of agent 'a' is a text, which a shell executes: nothing of its warm process is kept"},
+    {HEAD "agents: [{name: a, prepare: {run: x, warm: true}, run: [python3, try.py]}]\n", NULL},
+    {HEAD "agents: [{name: a, prepare: {run: x}, run: python3 try.py}]\n", NULL},
+};
+
+static void test_a_text_beside_a_warm_process(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(warm); i++) {
+        struct planned x;
+        plan_good(&x, warm[i].yaml);
+        const char *warning = plan_warning(&x, BH_E_BAD_VALUE);
+        if ((warning != NULL) != (warm[i].warning != NULL) || (warning && strcmp(warning, warm[i].warning) != 0))
+            fail_msg("%s of:\n%s", warning ? warning : "nothing", warm[i].yaml);
+        plan_free(&x);
+    }
+}
+
 static void test_warnings_stand_in_order(void **state)
 {
     (void)state;
@@ -331,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_json_of_warnings),
         cmocka_unit_test(test_not_supported),
         cmocka_unit_test(test_unused),
+        cmocka_unit_test(test_a_text_beside_a_warm_process),
         cmocka_unit_test(test_warnings_stand_in_order),
         cmocka_unit_test(test_asks),
         cmocka_unit_test(test_many),
