@@ -5,6 +5,7 @@
  * stage makes is out of reach. Nobody binds to itself.
  */
 #include "base/text.h"
+#include "base/units.h"
 #include "topologies/graph.h"
 #include "topologies/makers.h"
 #include "topologies/names.h"
@@ -167,8 +168,13 @@ static void report_nobody(struct bh_planner *pl, size_t agent, const char *name,
                optional ? "nobody makes the optional input '%s' of agent '%s'"
                         : "nobody makes input '%s' of agent '%s'",
                name, pl->plan->agents[agent].name);
-    const char *nearest = nearest_artifact(pl, name);
-    if (nearest)
+    const char *numbered = bh_arena_printf(pl->arena, "%s@*", name);
+    const char *nearest = bh_makers_exact(pl->makers, numbered) ? NULL : nearest_artifact(pl, name);
+    if (bh_makers_exact(pl->makers, numbered)) /* select: all */
+        bh_err_hint(&err,
+                    "no attempt has the plain name: '%s@1' is that of attempt 1, '%s' are those of all that passed",
+                    name, numbered);
+    else if (nearest)
         bh_err_hint(&err, "did you mean '%s'?", nearest);
     else
         bh_err_hint(&err, "declare it under 'outputs' of an agent or under 'sources'");
@@ -193,6 +199,39 @@ static bool check_found(struct bh_planner *pl, size_t agent, const struct found 
     return false;
 }
 
+/* The digits behind the '@' of name@2, with nothing behind them; NULL: it has none. */
+static const char *number_in(const char *name)
+{
+    const char *at = strrchr(name, '@');
+    return at && at[1] && at[1 + strspn(at + 1, "0123456789")] == '\0' ? at + 1 : NULL;
+}
+
+/* name@5 of an agent that has two attempts is never there. Where somebody else may make it, it is left to the run. */
+static void check_number(struct bh_planner *pl, size_t agent, const struct found *f, const struct bh_plan_input *in,
+                         struct bh_pos pos, const char *path)
+{
+    const char *number = number_in(in->name);
+    int64_t n = 0, most = 0;
+    if (!number || f->n == 0 || bh_makers_exact(pl->makers, in->name))
+        return;
+    bool good = *number != '0' && bh_parse_int(number, &n) == 0;
+    for (size_t i = 0; i < f->n; i++) {
+        const struct bh_agent *doc = pl->plan->agents[f->producers[i]].doc;
+        if (!bh_agent_numbered(doc) || (good && n <= doc->attempts.count))
+            return;
+        most = doc->attempts.count > most ? doc->attempts.count : most;
+    }
+    struct bh_err *err = NULL;
+    bh_err_set(&err, BH_E_UNBOUND_INPUT, 0, "input '%s' of agent '%s': agent '%s' has no attempt %s", in->name,
+               pl->plan->agents[agent].name, pl->plan->agents[f->producers[0]].name, number);
+    bh_err_hint(&err, most > 1 ? "its attempts are numbered from 1 to %lld" : "its only attempt is number %lld",
+                (long long)most);
+    if (in->optional)
+        bh_planner_warn(pl, err, pos, path);
+    else
+        bh_planner_report(pl, err, pos, path);
+}
+
 static void bind_input(struct bh_planner *pl, size_t agent, size_t i)
 {
     struct bh_plan_input *in = &pl->plan->agents[agent].inputs[i];
@@ -201,7 +240,9 @@ static void bind_input(struct bh_planner *pl, size_t agent, size_t i)
     if (!bh_planner_may_work(pl, bh_makers_work(pl->makers)))
         return;
     struct bh_pos pos = pl->plan->agents[agent].doc->inputs[i].name.pos;
-    (void)check_found(pl, agent, &f, in->name, in->optional, pos, path_of(pl, agent, "inputs", i));
+    const char *path = path_of(pl, agent, "inputs", i);
+    if (check_found(pl, agent, &f, in->name, in->optional, pos, path) && !in->is_glob && !d->input_names[i].open)
+        check_number(pl, agent, &f, in, pos, path);
     in->source = f.source;
     in->producers = f.producers;
     in->n_producers = f.n;

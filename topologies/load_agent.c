@@ -291,6 +291,11 @@ static void check_command(struct bh_reader *r, const struct bh_node *own, const 
         bh_read_key_error(r, hands, BH_E_INVALID, NULL, "'hands' without 'brain'");
 }
 
+static bool is_inside(const char *path, const char *folder)
+{
+    return bh_starts_with(path, folder) && path[strlen(folder)] == '/';
+}
+
 /* The score is read by bulkhead after the check: as an output the agent's own hand would be on it. */
 static void check_score(struct bh_reader *r, const struct bh_node *n, const struct bh_agent *a)
 {
@@ -298,13 +303,22 @@ static void check_score(struct bh_reader *r, const struct bh_node *n, const stru
     struct bh_str path = {0};
     if (!bh_node_text(score) || !bh_clean_path(r, score, bh_node_text(score), "/workspace", false, &path))
         return;
+    if (bh_streq(path.s, "out")) {
+        bh_read_error(r, score, BH_E_INVALID, "name a file of its own",
+                      "the score 'out' is the folder of the outputs, and it is removed before it is written");
+        return;
+    }
     for (size_t i = 0; i < a->n_outputs; i++) {
         const struct bh_output *out = &a->outputs[i];
         const char *at = out->path.s;
-        if (!at && out->name.s)
-            at = bh_arena_printf(r->arena, "out/%s", out->name.s);
+        if (!at && (out->name.s || out->glob.s))
+            at = bh_arena_printf(r->arena, "out/%s", out->name.s ? out->name.s : out->glob.s);
         if (at && bh_streq(at, path.s))
             bh_read_error(r, score, BH_E_INVALID, NULL, "the score '%s' is a declared output", path.s);
+        else if (at && is_inside(at, path.s))
+            bh_read_error(r, score, BH_E_INVALID, "name a file of its own",
+                          "the score '%s' is a folder of the output '%s', and it is removed before it is written",
+                          path.s, at);
     }
 }
 

@@ -274,15 +274,31 @@ static int missing_input(const struct maker *m, const struct bh_plan_input *inpu
     return rc;
 }
 
-static int refused_input(const struct bh_plan_input *input, const struct bh_artifact *artifact,
+/* Of name@2 that is not there: the newest try of that attempt, where it ended without passing. */
+static const struct bh_attempt *failed_maker(const struct maker *m, const struct bh_plan_input *input)
+{
+    const struct bh_engine *engine = bh_live_run_engine(m->run);
+    const char *at = strrchr(input->name, '@');
+    int64_t number = 0;
+    if (!at || input->n_producers == 0 || bh_parse_int(at + 1, &number) != 0)
+        return NULL;
+    for (size_t i = bh_engine_n_attempts(engine); i > 0; i--) {
+        const struct bh_attempt *a = bh_engine_attempt(engine, i - 1);
+        if (a->node == input->producers[0] && a->kind == BH_EXECUTION_RUN && a->attempt == number)
+            return a->state == BH_ATTEMPT_FAILED || a->state == BH_ATTEMPT_CANCELLED ? a : NULL;
+    }
+    return NULL;
+}
+
+static int refused_input(const struct maker *m, const struct bh_plan_input *input, bool left,
                          const struct bh_attempt *by, struct bh_err **err)
 {
     bool failed = by->reason != BH_REASON_NONE;
     const char *at = strrchr(input->name, '@');
-    int rc = bh_err_set(err, BH_E_UNBOUND_INPUT, 0,
-                        "the input '%s' was not published by '%s': attempt %d %s%s, and what it left is not handed on",
-                        input->name, artifact->agent, by->attempt, failed ? "failed by " : "did not pass",
-                        failed ? bh_reason_text(by->reason, by->phase) : "");
+    int rc = bh_err_set(err, BH_E_UNBOUND_INPUT, 0, "the input '%s' was not published by '%s': attempt %d %s%s%s",
+                        input->name, m->plan->agents[by->node].name, by->attempt,
+                        failed ? "failed by " : "did not pass", failed ? bh_reason_text(by->reason, by->phase) : "",
+                        left ? ", and what it left is not handed on" : "");
     bh_err_hint(err, "take those that passed with '%.*s@*', or mark the input 'optional: true'",
                 at ? (int)(at - input->name) : (int)strlen(input->name), input->name);
     return rc;
@@ -300,11 +316,11 @@ static int fill_inputs(const struct maker *m, struct bh_err **err)
             continue;
         }
         const struct bh_artifact *artifact = bh_registry_get(bus, input->name);
-        const struct bh_attempt *by = artifact ? refused(m, artifact) : NULL;
+        const struct bh_attempt *by = artifact ? refused(m, artifact) : failed_maker(m, input);
         if (artifact && !by)
             add_input(m->lease, &cap, seen, artifact, input->path ? input->path : input->name);
         else if (!input->optional)
-            return by ? refused_input(input, artifact, by, err) : missing_input(m, input, err);
+            return by ? refused_input(m, input, artifact != NULL, by, err) : missing_input(m, input, err);
     }
     return 0;
 }

@@ -335,6 +335,20 @@ static const struct bad_plan bad[] = {
      "agents[0].inputs[0]", "nobody makes input '*.md' of agent 'a'", NULL, NULL},
     {STAGES "  - {name: s, for_each: {artifact: nope, max: 2}, agents: [{name: a, run: x}]}\n", BH_E_UNBOUND_INPUT, 4,
      36, "stages[0].for_each.artifact", "nobody makes input 'nope' of agent 'a'", NULL, NULL},
+    {AGENTS "  - {name: a, run: x, inputs: [o.txt]}\n"
+            "  - {name: b, run: x, attempts: {count: 2, select: all}, outputs: [o.txt]}\n",
+     BH_E_UNBOUND_INPUT, 4, 32, "agents[0].inputs[0]", "nobody makes input 'o.txt' of agent 'a'", NULL,
+     "no attempt has the plain name: 'o.txt@1' is that of attempt 1, 'o.txt@*' are those of all that passed"},
+    {AGENTS "  - {name: a, run: x, inputs: [o.txt@5]}\n  - {name: b, run: x, attempts: 2, outputs: [o.txt]}\n",
+     BH_E_UNBOUND_INPUT, 4, 32, "agents[0].inputs[0]", "input 'o.txt@5' of agent 'a': agent 'b' has no attempt 5", NULL,
+     "its attempts are numbered from 1 to 2"},
+    {AGENTS "  - {name: a, run: x, inputs: [o.txt@0]}\n  - {name: b, run: x, attempts: 2, outputs: [{glob: 'o*'}]}\n",
+     BH_E_UNBOUND_INPUT, 4, 32, "agents[0].inputs[0]", "input 'o.txt@0' of agent 'a': agent 'b' has no attempt 0", NULL,
+     NULL},
+    {AGENTS "  - {name: a, run: x, inputs: [o@99999999999999999999]}\n"
+            "  - {name: b, run: x, attempts: {count: 1, select: all}, outputs: [o]}\n",
+     BH_E_UNBOUND_INPUT, 4, 32, "agents[0].inputs[0]", "input 'o@99999999999999999999' of agent 'a': agent 'b' has no attempt 99999999999999999999", NULL,
+     "its only attempt is number 1"},
     {AGENTS "  - {name: a, run: x, inputs: [o.txt@2]}\n  - {name: b, run: x, outputs: [o.txt]}\n", BH_E_UNBOUND_INPUT,
      4, 32, "agents[0].inputs[0]", "nobody makes input 'o.txt@2' of agent 'a'", NULL, NULL},
     /* two inputs at one place, seen once {{ }} are filled */

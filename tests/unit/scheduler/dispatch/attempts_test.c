@@ -426,6 +426,19 @@ static void what_a_check_refused_is_not_handed_on(void **state)
     bh_lease_fini(&lease);
 }
 
+/* Where it left nothing the reason is the same. */
+static void an_input_says_which_attempt_failed(void **state)
+{
+    struct fixture *f = *state;
+    BH_CLEANUP_ERR struct bh_err *why = NULL;
+    struct bh_lease lease = {0};
+    end(f, 0, BH_EXECUTION_RUN, 1, PASSED(.outputs = {"r"}));
+    end(f, 0, BH_EXECUTION_RUN, 2, FAILED("timeout(run)"));
+    end(f, 0, BH_EXECUTION_RUN, 3, PASSED(.outputs = {"r"}));
+    T_INT(try_lease(f, 2, &lease, &why), -BH_E_UNBOUND_INPUT);
+    T_STR(bh_err_message(why), "the input 'r@2' was not published by 'many': attempt 2 failed by timeout(run)");
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -441,6 +454,7 @@ int main(void)
         T(a_preparation_that_fails_is_told),
         T(without_a_score_nobody_wins),
         cmocka_unit_test_setup_teardown(what_a_check_refused_is_not_handed_on, set_up_all, tear_down),
+        cmocka_unit_test_setup_teardown(an_input_says_which_attempt_failed, set_up_all, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
