@@ -347,7 +347,8 @@ static const struct bad_plan bad[] = {
      NULL},
     {AGENTS "  - {name: a, run: x, inputs: [o@99999999999999999999]}\n"
             "  - {name: b, run: x, attempts: {count: 1, select: all}, outputs: [o]}\n",
-     BH_E_UNBOUND_INPUT, 4, 32, "agents[0].inputs[0]", "input 'o@99999999999999999999' of agent 'a': agent 'b' has no attempt 99999999999999999999", NULL,
+     BH_E_UNBOUND_INPUT, 4, 32, "agents[0].inputs[0]",
+     "input 'o@99999999999999999999' of agent 'a': agent 'b' has no attempt 99999999999999999999", NULL,
      "its only attempt is number 1"},
     {AGENTS "  - {name: a, run: x, inputs: [o.txt@2]}\n  - {name: b, run: x, outputs: [o.txt]}\n", BH_E_UNBOUND_INPUT,
      4, 32, "agents[0].inputs[0]", "nobody makes input 'o.txt@2' of agent 'a'", NULL, NULL},
