@@ -254,7 +254,7 @@ int bh_ns_warm_create(struct bh_box *box, const struct bh_box_spec *spec, struct
 /* A copy of the server's socket and what the box's groups are joined by, all the caller's; 0 or an errno. */
 int bh_ns_warm_exec(struct bh_exec *exec, const struct bh_exec_spec *spec, struct bh_msg_exec *msg, int *fds,
                     size_t *nfds);
-/* WARM, FORKED, ORPHAN; takes fds. False: the box is not to be believed. */
+/* WARM, FORKED, ADOPTED, ORPHAN; takes fds. False: the box is not to be believed. */
 bool bh_ns_warm_report(struct bh_box *box, const struct bh_msg_report *r, const int *fds, size_t nfds);
 /* Of ENDED: whether how it ended is still to be told by another box; else *result is whole. */
 bool bh_ns_warm_holds(struct bh_exec *exec, struct bh_exec_result *result);

@@ -160,7 +160,8 @@ static void on_control(evutil_socket_t sock, short what, void *arg)
         fd = fds[0];
     for (size_t i = 0; !valid && i < nfds; i++)
         bh_close(fds[i]);
-    if (valid && (r.kind == BH_MSG_WARM || r.kind == BH_MSG_FORKED || r.kind == BH_MSG_ORPHAN)) {
+    if (valid &&
+        (r.kind == BH_MSG_WARM || r.kind == BH_MSG_FORKED || r.kind == BH_MSG_ADOPTED || r.kind == BH_MSG_ORPHAN)) {
         if (!bh_ns_warm_report(box, &r, fds, nfds))
             bh_ns_box_distrust(box);
         return;

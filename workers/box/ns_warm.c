@@ -4,7 +4,8 @@
  * Two inits tell of a fork: that of its own box, who has checked it, hands over a pidfd of it and says when all of the
  * box is dead; and that of the server's, whose child it is, who alone learns how it ended.
  *
- *   box: FORKED (pidfd) -> here: ADOPT to the server's box, GO to the box -> box: ENDED, server's box: ORPHAN
+ *   box: FORKED (pidfd) -> here: ADOPT to the server's box -> server's box: ADOPTED -> here: GO to the box
+ *   -> box: ENDED, server's box: ORPHAN
  */
 #include <event2/event.h>
 #include <fcntl.h>
@@ -210,12 +211,19 @@ static bool on_forked(struct bh_box *box, const struct bh_msg_report *r, int pid
             return true;
         }
         const struct bh_msg_ask adopt = {.kind = BH_MSG_ADOPT, .signal = pid, .id = r->id};
-        const struct bh_msg_ask go = {.kind = BH_MSG_GO, .id = r->id};
         bh_ns_say(server, &adopt, sizeof(adopt), NULL, 0);
-        bh_ns_say(box, &go, sizeof(go), NULL, 0);
         return true;
     }
     return false;
+}
+
+static bool on_adopted(struct bh_box *server, const struct bh_msg_report *r)
+{
+    struct bh_exec *exec = find_fork(server, r->id);
+    const struct bh_msg_ask go = {.kind = BH_MSG_GO, .id = r->id};
+    if (exec && !exec->orphaned) /* else its box has died meanwhile */
+        bh_ns_say(exec->box, &go, sizeof(go), NULL, 0);
+    return true;
 }
 
 /* How it ended is what its server's box says, when is what its own does. */
@@ -250,9 +258,10 @@ static bool on_orphan(struct bh_box *server, const struct bh_msg_report *r)
 
 bool bh_ns_warm_report(struct bh_box *box, const struct bh_msg_report *r, const int *fds, size_t nfds)
 {
-    bool believed = r->kind == BH_MSG_WARM     ? on_warm(box, r, fds)
-                    : r->kind == BH_MSG_FORKED ? on_forked(box, r, fds[0])
-                                               : on_orphan(box, r);
+    bool believed = r->kind == BH_MSG_WARM      ? on_warm(box, r, fds)
+                    : r->kind == BH_MSG_FORKED  ? on_forked(box, r, fds[0])
+                    : r->kind == BH_MSG_ADOPTED ? on_adopted(box, r)
+                                                : on_orphan(box, r);
     for (size_t i = 0; i < nfds && !(believed && r->kind == BH_MSG_WARM); i++)
         bh_close(fds[i]);
     return believed;

@@ -77,6 +77,8 @@ bool bh_report_valid(const struct bh_msg_report *r, size_t len, size_t nfds)
         return nfds == 0 && r->status != 0;
     case BH_MSG_QUIET:
         return nfds == 0;
+    case BH_MSG_ADOPTED:
+        return nfds == 0 && r->status == 0;
     case BH_MSG_WARM:
         return nfds == BH_WARM_FDS && r->status == 0;
     case BH_MSG_FORKED:

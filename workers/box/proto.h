@@ -55,6 +55,8 @@ enum bh_msg_kind {
     BH_MSG_ADOPT,
     /* worker to launcher, no answer */
     BH_MSG_GROUP,
+    /* box to worker: the fork that was to be adopted shares nothing and may run */
+    BH_MSG_ADOPTED,
 };
 
 /* How ids are mapped into boxes. */

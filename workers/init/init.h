@@ -234,10 +234,15 @@ struct bh_orphan {
     int64_t cpu_ms, max_rss_bytes;
 };
 void bh_orphans_ended(struct bh_init *in, const struct bh_orphan *o);
-/* Where nothing is known of it and it is no child of ours, it is said to have not started. */
+/* Where nothing is known of it and it is no child of ours, or shares what it must not, it is said to have not started;
+ * else that it may. */
 void bh_orphans_adopt(struct bh_init *in, uint64_t id, pid_t pid);
+/* warm_kin.c: that no process in the caller's pid namespace (its `proc`) shares anything with `fork`. */
+int bh_warm_check_kin(pid_t fork, const char *proc, struct bh_fail *fail);
 /* serve.c */
+void bh_orphans_adopted(struct bh_init *in, uint64_t id);
 void bh_orphans_report(struct bh_init *in, uint64_t id, const struct bh_orphan *o);
+void bh_orphans_refuse(struct bh_init *in, uint64_t id, const struct bh_fail *why);
 
 /* become.c: the agent's user namespace where there is one id. */
 int bh_become_deeper(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail);
@@ -255,6 +260,8 @@ struct bh_place {
 int bh_place_file(const struct bh_place *p, const char *from, const char *to, bool exec, struct bh_fail *fail);
 /* A regular file of deliver into the workspace; a symlink in the way is replaced, never followed. */
 int bh_place_copy(const struct bh_place *p, const char *from, const char *to, bool exec, struct bh_fail *fail);
+/* `path`, which ends in '/', is a folder, through no symlink: what else stands on the way is replaced as by a copy. */
+int bh_place_folder(const struct bh_place *p, const char *path, struct bh_fail *fail);
 /* Removes a path and what is below it; a missing one is fine. */
 int bh_place_empty(const struct bh_place *p, const char *path, struct bh_fail *fail);
 /* A private copy of a deliver file in the directory `dir`, for a bind mount. */

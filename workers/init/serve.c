@@ -165,13 +165,22 @@ static void given(struct bh_init *in, struct run *run, int status)
 void bh_orphans_report(struct bh_init *in, uint64_t id, const struct bh_orphan *o)
 {
     struct bh_msg_report r = {.kind = BH_MSG_ORPHAN, .id = id};
-    if (o) {
-        from_wait_status(&r, o->status);
-        r.cpu_ms = o->cpu_ms;
-        r.max_rss_bytes = o->max_rss_bytes;
-    } else {
-        not_started(&r, ECHILD, "learn how it ends: its fork server has not let go of it");
-    }
+    from_wait_status(&r, o->status);
+    r.cpu_ms = o->cpu_ms;
+    r.max_rss_bytes = o->max_rss_bytes;
+    send_report(in, &r, NULL);
+}
+
+void bh_orphans_refuse(struct bh_init *in, uint64_t id, const struct bh_fail *why)
+{
+    struct bh_msg_report r = {.kind = BH_MSG_ORPHAN, .id = id};
+    not_started(&r, why->error, why->step);
+    send_report(in, &r, NULL);
+}
+
+void bh_orphans_adopted(struct bh_init *in, uint64_t id)
+{
+    struct bh_msg_report r = {.kind = BH_MSG_ADOPTED, .id = id};
     send_report(in, &r, NULL);
 }
 

@@ -201,20 +201,51 @@ static int check_descriptors(const char *pid, const struct bh_warm_wanted *w, st
     return rc;
 }
 
-/* What can be written and is shared would join it to its server, and by that to the other forks. */
-static int check_memory(const char *pid, struct bh_fail *fail)
+static bool shares_any(const struct bh_buf *maps)
 {
-    BH_CLEANUP_BUF struct bh_buf maps = BH_BUF_INIT;
-    if (read_proc(pid, "maps", &maps, fail) < 0)
-        return -1;
-    for (const char *line = maps.data; line && *line;) {
+    for (const char *line = maps->data; line && *line;) {
         const char *rights = strchr(line, ' ');
-        if (rights && strlen(rights) > 4 && rights[2] == 'w' && rights[4] == 's')
-            return bh_fail(fail, EPERM, "accept the fork: it shares memory with its server");
+        if (rights && strlen(rights) > 4 && rights[4] == 's')
+            return true;
         line = strchr(line, '\n');
         line = line ? line + 1 : NULL;
     }
-    return 0;
+    return false;
+}
+
+/* Shared, and may be made writable if it is not: flags of a mapping in smaps, "VmFlags: rd sh mr mw …". One that stands
+ * on a file which was open for reading only has no `sh`. */
+static bool may_share(const char *line)
+{
+    static const char name[] = "VmFlags:";
+    return strncmp(line, name, strlen(name)) == 0 && strstr(line, " sh ") && strstr(line, " mw ");
+}
+
+/* What can be written and is shared would join it to its server, and by that to the other forks. The flags are only
+ * asked for where a mapping is shared at all: the kernel goes through all pages for them. */
+static int check_memory(const char *pid, struct bh_fail *fail)
+{
+    BH_CLEANUP_BUF struct bh_buf maps = BH_BUF_INIT;
+    char path[64], line[512]; /* longer ones are names of files, which do not begin so */
+    bool found = false;
+    if (read_proc(pid, "maps", &maps, fail) < 0)
+        return -1;
+    if (!shares_any(&maps))
+        return 0;
+    (void)snprintf(path, sizeof(path), "/proc/%s/smaps", pid);
+    FILE *flags = fopen(path, "re");
+    if (!flags)
+        return bh_fail(fail, errno, "look at the memory of the fork");
+    size_t seen = 0;
+    while (!found && fgets(line, sizeof(line), flags)) {
+        seen += strncmp(line, "VmFlags:", 8) == 0;
+        found = may_share(line);
+    }
+    bool failed = ferror(flags) || seen == 0;
+    (void)fclose(flags);
+    if (failed)
+        return bh_fail(fail, EIO, "look at the memory of the fork");
+    return found ? bh_fail(fail, EPERM, "accept the fork: it shares memory with its server") : 0;
 }
 
 static bool lives(int pidfd)

@@ -2,7 +2,7 @@
 /*
  * A fork of a warm process lives in another box, but its parent, who went away at once, lived here: so it is our child,
  * and the kernel tells us alone how it ends. The worker, which knows from its pidfd what number it has here, asks.
- * It may have ended before: the last ones are remembered.
+ * It may have ended before: the last ones are remembered. One that lives may run when it was found to share nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -87,16 +87,22 @@ void bh_orphans_adopt(struct bh_init *in, uint64_t id, pid_t pid)
 {
     struct bh_orphans *all = of(in);
     struct bh_orphan *o = pid > 1 ? remembered(all, pid) : NULL;
+    struct bh_fail fail = {0};
     bool child = pid > 1 && is_child(pid); /* a living one may have the number of one that is remembered */
     if (o && !child) {
+        bh_orphans_adopted(in, id);
         bh_orphans_report(in, id, o);
         o->pid = 0;
     } else if (!child) {
         if (pid > 1)
             kill_parent(pid);
-        bh_orphans_report(in, id, NULL);
+        (void)bh_fail(&fail, ECHILD, "learn how it ends: its fork server has not let go of it");
+        bh_orphans_refuse(in, id, &fail);
+    } else if (bh_warm_check_kin(pid, BH_AT_BOX "/proc", &fail) < 0) {
+        bh_orphans_refuse(in, id, &fail);
     } else {
         struct asked *a = BH_PUSH(all->asked, all->n, all->cap);
         *a = (struct asked){.id = id, .pid = pid};
+        bh_orphans_adopted(in, id);
     }
 }

@@ -127,6 +127,12 @@ static const struct special special_of_server[] = {
      {ARG(1), IF_EQ(IPPROTO_IP, 1, 0), IF_EQ(IPPROTO_IPV6, 0, 4), ARG(2),
       BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, IPT_LAST, 2, 0), BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, IPT_FIRST, 0, 1), NO,
       YES}},
+    /* Nobody shares memory, descriptors or places with another process, unless that one stands still meanwhile (vfork,
+     * posix_spawn): a fork would take them along. init/warm_kin.c is the wall. */
+    {"clone",
+     8,
+     {ARG(0), IF_ANY(NEW_NAMESPACES, 4, 0), IF_ANY(CLONE_THREAD, 4, 0), IF_ANY(CLONE_FILES | CLONE_FS, 2, 0),
+      IF_ANY(CLONE_VM, 0, 2), IF_ANY(CLONE_VFORK, 1, 0), NO, YES}},
     {"setns", 1, {YES}},
 };
 #define SERVER_SPECIAL (SPECIAL + BH_ARRAY_LEN(special))

@@ -358,6 +358,10 @@ static void forks_that_are_not_what_they_must_be(void **state)
     check_bad_fork(BY_HAND(FORK("        B._become_new(fds, parent); os.chdir('/tmp')\n")), EPERM, "cwd");
     check_bad_fork(BY_HAND(FORK("        import mmap; m = mmap.mmap(-1, 4096); B._become_new(fds, parent)\n")), EPERM,
                    "shares memory");
+    check_bad_fork(BY_HAND(FORK("        import mmap; fd = os.memfd_create('m'); os.ftruncate(fd, 4096)\n"
+                                "        m = mmap.mmap(fd, 4096, mmap.MAP_SHARED, mmap.PROT_READ); os.close(fd)\n"
+                                "        B._become_new(fds, parent)\n")),
+                   EPERM, "shares memory");
     check_bad_fork(BY_HAND(FORK("        B._become_new(fds, parent); B._prctl(4, 0)\n")), ENOENT, "status of the fork");
     check_bad_fork(BY_HAND(FORK("        B._become_new(fds, parent)\n"
                                 "        if os.fork() == 0: os.close(3); signal.pause()\n")),
@@ -370,6 +374,59 @@ static void forks_that_are_not_what_they_must_be(void **state)
                            "    if os.fork() != 0: os._exit(0)\n"
                            "    B._become_new(fds, parent); os.write(3, b'here\\n')"),
                    EPERM, "");
+}
+
+/* What only may be read for ever is shared by every program: the cache of the C library's conversions. */
+static void a_file_that_is_mapped_for_reading_may_stay(void **state)
+{
+    struct server s;
+    struct attempt a;
+    (void)state;
+    start_server(&s, PRELUDE "import mmap\n"
+                             "f = open('/workspace/server.py', 'rb')\n"
+                             "m = mmap.mmap(f.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)\n"
+                             "f.close()\n"
+                             "attempt = bulkhead.warm()\n"
+                             "print(bytes(m[:6]))\n");
+    must_be_warm(&s);
+    run_attempt(&s, &a, 1, "");
+    check_end(&a, BH_EXEC_EXITED, 0);
+    T_STR(a.exec.out.data, "b'import'\n");
+    end_attempt(&a);
+    end_server(&s);
+}
+
+/* A child that borrows memory (vfork) borrows what its parent has borrowed: whoever is killed meanwhile leaves the
+ * fork, which is alone in its box, and one outside who has the same memory. */
+#define KIN                                                                                                  \
+    "stacks = [ctypes.create_string_buffer(1 << 18) for _ in range(2)]\n"                                    \
+    "fn = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)\n"                                                 \
+    "def clone(f, flags, i=0):\n"                                                                            \
+    "    return B._libc.clone(f, ctypes.c_void_p(ctypes.addressof(stacks[i]) + (1 << 18)), flags | 17, 0)\n" \
+    "r, w = os.pipe()\n"
+
+static void a_fork_that_shares_with_who_stays_is_refused(void **state)
+{
+    (void)state;
+    check_bad_fork(BY_HAND(KIN "def gone(_): os._exit(0)\n"
+                               "gone = fn(gone)\n"
+                               "denied = [clone(gone, flags) for flags in (0x100, 0x200, 0x400)] == [-1] * 3\n"
+                               "os.write(fds[0], b'nonsense' if denied else b'here\\n')"),
+                   EPROTO, "nonsense");
+    check_bad_fork(BY_HAND(KIN "def inner(_):\n"
+                               "    os.write(w, b'x'); B._become_new(fds, parent); os.write(3, b'here\\n')\n"
+                               "    B._hear(); print('ran'); sys.stdout.flush(); os._exit(0)\n"
+                               "def outer(_):\n"
+                               "    global parent\n"
+                               "    os.write(w, b'%8d' % os.getpid())\n"
+                               "    parent = B._enter(fds, spaces)\n"
+                               "    clone(inner, 0x4100, 1)\n"
+                               "inner, outer = fn(inner), fn(outer)\n"
+                               "stays = os.fork()\n"
+                               "if stays == 0: clone(outer, 0x4100)\n"
+                               "goes = int(os.read(r, 8)); os.read(r, 1)\n"
+                               "os.kill(stays, signal.SIGSTOP); os.kill(goes, signal.SIGKILL)"),
+                   EPERM, "it shares memory");
 }
 
 static void a_fork_that_its_server_keeps_is_not_run(void **state)
@@ -522,6 +579,8 @@ int main(void)
         cmocka_unit_test(a_server_that_is_none_is_refused),
         cmocka_unit_test(the_helper_refuses_threads),
         cmocka_unit_test(forks_that_are_not_what_they_must_be),
+        cmocka_unit_test(a_file_that_is_mapped_for_reading_may_stay),
+        cmocka_unit_test(a_fork_that_shares_with_who_stays_is_refused),
         cmocka_unit_test(a_fork_that_its_server_keeps_is_not_run),
         cmocka_unit_test(a_dead_server_ends_nobody_else),
         cmocka_unit_test(boxes_die_with_that_of_their_server),

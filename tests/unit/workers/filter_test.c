@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -436,6 +437,13 @@ static void of_a_fork_server_differs_where_it_must(void **state)
         agents[i] = ask(same[i], CLONE_NEWUSER, 0, 0);
     T_INT(bh_filter_build_server(machine->audit, &ours), 0);
     T_INT(ask("setns", 3, 0, 0), SECCOMP_RET_ALLOW);
+    T_INT(ask("clone", SIGCHLD, 0, 0), SECCOMP_RET_ALLOW);
+    T_INT(ask("clone", CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0), SECCOMP_RET_ALLOW);
+    T_INT(ask("clone", CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, 0, 0), SECCOMP_RET_ALLOW);
+    T_INT(ask("clone", CLONE_VM | CLONE_THREAD | CLONE_NEWUSER, 0, 0), DENIED);
+    T_INT(ask("clone", CLONE_VM | SIGCHLD, 0, 0), DENIED);
+    T_INT(ask("clone", CLONE_FILES | SIGCHLD, 0, 0), DENIED);
+    T_INT(ask("clone", CLONE_VM | CLONE_VFORK | CLONE_FS | SIGCHLD, 0, 0), DENIED);
     for (size_t i = 0; i < BH_ARRAY_LEN(same); i++)
         T_INT(ask(same[i], CLONE_NEWUSER, 0, 0), agents[i]);
     T_INT(ask("socket", AF_NETLINK, SOCK_RAW, 0), DENIED);

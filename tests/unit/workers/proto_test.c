@@ -109,7 +109,7 @@ static void warm_kinds_carry_what_they_must(void **state)
     static const struct {
         enum bh_msg_kind kind;
         size_t nfds;
-    } kinds[] = {{BH_MSG_WARM, BH_WARM_FDS}, {BH_MSG_FORKED, 1}};
+    } kinds[] = {{BH_MSG_WARM, BH_WARM_FDS}, {BH_MSG_FORKED, 1}, {BH_MSG_ADOPTED, 0}};
     (void)state;
     for (size_t i = 0; i < BH_ARRAY_LEN(kinds); i++) {
         struct bh_msg_report r = {.kind = (uint32_t)kinds[i].kind};
