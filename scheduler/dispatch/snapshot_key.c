@@ -55,6 +55,15 @@ static void set_base(struct bh_val *map, const struct bh_lease_box *box, const s
     bh_val_set_int(map, "gid", box->agent_gid);
 }
 
+/* What a warm process has left is of no use without it, and must not change while it lives: nobody else finds it. */
+static void set_owner(struct bh_val *map, const struct bh_lease *lease)
+{
+    bh_val_set_str(map, "run", lease->run.s);
+    bh_val_set_str(map, "instance", lease->instance.s);
+    bh_val_set_int(map, "epoch", lease->epoch);
+    bh_val_set_int(map, "try", lease->try_);
+}
+
 char *bh_snapshot_key(const struct bh_lease *lease, const char *below, const struct bh_snapshot_world *world)
 {
     bool setup = lease->kind == BH_LEASE_SETUP;
@@ -67,6 +76,8 @@ char *bh_snapshot_key(const struct bh_lease *lease, const char *below, const str
     set_base(map, &lease->box, world);
     set_texts(map, "command", setup ? lease->setup : lease->prepare, setup ? lease->n_setup : lease->n_prepare);
     bh_val_set_bool(map, "warm", lease->warm);
+    if (lease->warm && lease->kind == BH_LEASE_PREPARE)
+        set_owner(map, lease);
     set_files(map, "files", lease->files, lease->n_files);
     set_files(map, "inputs", lease->inputs, lease->n_inputs);
     set_env(map, lease);

@@ -14,7 +14,8 @@ struct bh_snapshot_world {
 /*
  * 64 hex digits: the digest of all that the snapshot of a SETUP or PREPARE lease is made of: base, commands, files,
  * inputs, environment, user, network, label, architecture. `below` is the key of the snapshot it stands on, or NULL.
- * Who it is made for, in which run, and how long it may take are no part of it. The caller owns it. Pure.
+ * Who it is made for, in which run, and how long it may take are no part of it, unless it may be warm: then nobody else
+ * ever has the same key. The caller owns it. Pure.
  */
 char *bh_snapshot_key(const struct bh_lease *lease, const char *below, const struct bh_snapshot_world *world);
 

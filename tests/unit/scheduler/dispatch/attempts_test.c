@@ -256,6 +256,37 @@ static void the_key_is_all_that_goes_in(void **state)
     bh_lease_fini(&l);
 }
 
+/* Beneath a process that lives nothing is replaced by another run, another agent or a later try. */
+static void a_warm_one_is_shared_with_nobody(void **state)
+{
+    struct fixture *f = *state;
+    end(f, 0, BH_EXECUTION_SETUP, 0, PASSED(.snapshot = "below"));
+    struct bh_lease l = lease_of(f, newest(f, 0, BH_EXECUTION_PREPARE, 0));
+    const struct bh_snapshot_world world = {.network = "none", .host = "h"};
+    BH_CLEANUP_FREE char *cold = bh_snapshot_key(&l, NULL, &world);
+    l.warm = true;
+    BH_CLEANUP_FREE char *warm = bh_snapshot_key(&l, NULL, &world), *again = bh_snapshot_key(&l, NULL, &world);
+    T_TRUE(strcmp(cold, warm) != 0);
+    T_STR(warm, again);
+    l.try_++;
+    BH_CLEANUP_FREE char *late = bh_snapshot_key(&l, NULL, &world);
+    l.try_--;
+    l.epoch++;
+    BH_CLEANUP_FREE char *resumed = bh_snapshot_key(&l, NULL, &world);
+    l.epoch--;
+    l.run.s[0] ^= 1;
+    BH_CLEANUP_FREE char *run = bh_snapshot_key(&l, NULL, &world);
+    l.run.s[0] ^= 1;
+    l.instance.s[0] ^= 1;
+    BH_CLEANUP_FREE char *other = bh_snapshot_key(&l, NULL, &world);
+    const char *all[] = {warm, late, resumed, run, other};
+    for (size_t i = 0; i < BH_ARRAY_LEN(all); i++) {
+        for (size_t j = 0; j < i; j++)
+            T_TRUE(strcmp(all[i], all[j]) != 0);
+    }
+    bh_lease_fini(&l);
+}
+
 static void numbers_in_texts(void **state)
 {
     (void)state;
@@ -446,6 +477,7 @@ int main(void)
         T(each_kind_has_its_own),
         T(equal_setups_have_one_key),
         T(the_key_is_all_that_goes_in),
+        T(a_warm_one_is_shared_with_nobody),
         cmocka_unit_test(numbers_in_texts),
         T(the_chosen_one_has_the_plain_names),
         T(rows_say_what_they_were),
