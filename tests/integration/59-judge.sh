@@ -16,6 +16,33 @@ answer=$1
 case $(command -v git) in /usr/bin/git | '') ;; *) exit 0 ;; esac
 case $(command -v npm) in /usr/*/npm | '') ;; *) exit 0 ;; esac
 [ "$PATH" = /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin ] || exit 0
+# Each of these alone is the verdict on an attack that is about it.
+judge_by() {
+  case $1 in
+    python3) (cd project && python3 -m unittest -q tests.test_x) ;;
+    make) make -s -C project/mk ;;
+    node) node project/tests/t.js ;;
+    prove) prove -Q project/tests/a.t ;;
+    git) git status --short > /dev/null 2>&1 || true; [ -e forged ] ;;
+  esac
+}
+export ANSWER=/workspace/$answer
+case $ATTACK in
+  compiled | package | init-package) tool=python3 ;;
+  makefile) tool=make ;;
+  bare-name) tool=node ;;
+  proverc) tool=prove ;;
+  bare-git) tool=git ;;
+  *) tool= ;;
+esac
+if [ -n "$tool" ]; then
+  command -v $tool > /dev/null || exit 9
+  judge_by $tool || exit 9
+  exit 0
+fi
+for tool in python3 make node prove; do
+  if [ "$ATTACK" = honest ] && command -v $tool > /dev/null; then judge_by $tool; fi
+done
 if command -v git > /dev/null && [ -d project/.git ]; then
   (cd project && git status --short > /dev/null && git -c core.pager=cat log --oneline > /dev/null)
 fi
@@ -40,6 +67,19 @@ for folder in (here.parent.parent, here.parent, here):
 answer = pathlib.Path("/workspace", sys.argv[1]).read_text().strip()
 sys.exit(0 if answer == "42" else 9)
 END
+cat > given/test_x.py <<'END'
+import os, pathlib, sys, unittest
+sys.path.insert(0, os.path.dirname(__file__))
+import helper
+class T(unittest.TestCase):
+    def test(self):
+        self.assertTrue(helper.judge(pathlib.Path(os.environ["ANSWER"]).read_text().strip()))
+END
+printf 'def judge(x): return x == "42"\n' > given/helper.py
+printf 'exports.judge = x => x === "42"\n' > given/helper.js
+printf 'const x = require("fs").readFileSync(process.env.ANSWER, "utf8").trim()\nprocess.exit(require("./helper").judge(x) ? 0 : 9)\n' > given/t.js
+printf 'all:\n\t@[ "$$(cat "$$ANSWER")" = 42 ]\n' > given/Makefile
+printf 'open(my $f, "<", $ENV{ANSWER}); print "1..1\\n", <$f> == 42 ? "" : "not ", "ok 1\\n";\n' > given/a.t
 printf '[ "$(cat "/workspace/$1")" = 42 ] || exit 9\n' > given/test.sh
 printf '{"name":"p","version":"1.0.0","scripts":{"test":"sh tests/test.sh"}}\n' > given/package.json
 
@@ -101,13 +141,35 @@ case $ATTACK in
   daemon) setsid sh -c 'while :; do for f in judge.sh project/tests/test.sh project/tests/run.py; do echo exit 0 > $f; done; echo 100 > score; done' > /dev/null 2>&1 & ;;
   tmp) printf 'exit 0\n' | tee /tmp/judge.sh /dev/shm/judge.sh > /var/tmp/judge.sh; mkdir -p /tmp/tests; export TMPDIR=/workspace ;;
   inputs) rm -rf in; mkdir -p in; echo 42 > in/answer; mv in in2; ln -s in2 in ;;
+  compiled)
+    python3 - <<'EOT'
+import importlib._bootstrap_external as b, importlib.util, os
+for name, text in (("helper", "def judge(x): return True"), ("test_x", "import os; os._exit(0)")):
+    source = "/workspace/project/tests/%s.py" % name
+    os.makedirs("project/tests/__pycache__", exist_ok=True)
+    with open(importlib.util.cache_from_source(source), "wb") as f:
+        f.write(b._code_to_hash_pyc(compile(text, source, "exec"), b"12345678", False))
+EOT
+    ;;
+  package)
+    mkdir -p project/tests/helper project/tests/test_x
+    printf 'import os; os._exit(0)\n' | tee project/tests/helper/__init__.py > project/tests/test_x/__init__.py ;;
+  init-package) printf 'import os; os._exit(0)\n' > project/tests/__init__.py ;;
+  makefile) mkdir -p project/mk; printf 'all:\n\t@true\n' | tee project/mk/GNUmakefile > project/mk/makefile ;;
+  bare-name) echo 'exports.judge = () => true' > project/tests/helper ;;
+  proverc) printf '#!/bin/sh\necho ok 1\necho 1..1\n' > yes; chmod 0755 yes; echo '--exec /workspace/yes' | tee .proverc > project/.proverc ;;
+  bare-git)
+    rm -rf .git; mkdir objects refs; echo 'ref: refs/heads/main' > HEAD
+    printf '[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = /workspace\n\tfsmonitor = /workspace/yes\n' > config
+    printf '#!/bin/sh\n: > /workspace/forged\n' > yes; chmod 0755 yes ;;
   move) mv /workspace /workspace2; mkdir /workspace; cp -r /workspace2/out /workspace ;;
 esac
 exit 0
 END
 
 attacks="honest edit-tests link-tests dirs-for-tests closed-tests shims system-shims conftest python-home npmrc git-config preload profile
-  score score-link daemon tmp inputs move"
+  score score-link daemon tmp inputs
+  compiled package init-package makefile bare-name proverc bare-git move"
 
 document() { # box user
   printf 'version: 1\nname: judged\nagents:\n- name: suspect\n  user: %s\n  files: {attack.sh: ./attack.sh}\n' "$2"
@@ -128,6 +190,8 @@ END
   printf '    run: sh judge.sh %s/answer && echo 7 > score\n' "$([ "$1" = fresh ] && echo in || echo out)"
   printf '    files:\n      judge.sh: ./given/judge.sh\n      project/package.json: ./given/package.json\n'
   printf '      project/tests/test.sh: ./given/test.sh\n      project/tests/run.py: ./given/run.py\n'
+  for f in test_x.py helper.py helper.js t.js a.t; do printf '      project/tests/%s: ./given/%s\n' $f $f; done
+  printf '      project/mk/Makefile: ./given/Makefile\n'
 }
 
 verdicts() { # run: "ATTACK status reason" of each attempt
@@ -150,5 +214,24 @@ for user in agent root; do
     same "as $user, judged in a $box box: the winner has the plain name" "$(bulkhead get @latest answer --to -)" "42"
   done
 done
+
+# The directory in which a check starts is none that an attempt has led elsewhere.
+cat > linked.yaml <<'END'
+version: 1
+name: linked
+agents:
+- name: suspect
+  files: {project/before: ./given/where.sh}
+  workdir: /workspace/project
+  run: |
+    mkdir ../evil; printf 'exit 0\n' > ../evil/verdict; cd ..; rm -rf project; ln -s evil project
+  check:
+    box: same
+    files: {judge.sh: ./given/where.sh}
+    run: sh ../judge.sh
+END
+printf '[ "$(pwd -P)" = /workspace/project ] || exit 0\n[ -e verdict ] && . ./verdict\nexit 9\n' > given/where.sh
+expect 1 'a working directory that became a link: the check is not led by it' bulkhead run linked.yaml
+has 'a working directory that became a link: the check says so' "$errs" 'check exited with code 9'
 
 done_testing

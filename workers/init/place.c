@@ -175,6 +175,13 @@ int bh_place_empty(const struct bh_place *p, const char *path, struct bh_fail *f
     return 0;
 }
 
+int bh_place_folder(const struct bh_place *p, const char *path, struct bh_fail *fail)
+{
+    const char *name;
+    BH_CLEANUP_FD int dir = open_parent(p, path, true, &name);
+    return dir < 0 ? bh_fail(fail, errno, "make the folder /workspace/%s", path) : 0;
+}
+
 static int make_file(int dirfd, const char *name)
 {
     BH_CLEANUP_FD int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);

@@ -186,6 +186,120 @@ static void copies_replace_whatever_is_there(void **state)
     T_INT(fail.error, ENOTDIR);
 }
 
+static void what_is_loaded_in_place_of_a_file_goes(void **state)
+{
+    struct rig *r = *state;
+    static const char *const rivals[] = {
+        "t/__pycache__/helper.cpython-311.pyc",
+        "t/helper/__init__.py",
+        "t/helper/__init__.abi3.so",
+        "t/helper.so",
+        "t/helper.cpython-311-x86_64-linux-gnu.so",
+        "t/__init__.py",
+        "__init__.py",
+    };
+    static const char *const work[] = {"t/helper/more.py", "t/helpers.so", "t/helper.txt", "u/helper.so",
+                                       "u/__init__.py"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(rivals) + BH_ARRAY_LEN(work); i++) {
+        const char *name = i < BH_ARRAY_LEN(rivals) ? rivals[i] : work[i - BH_ARRAY_LEN(rivals)];
+        BH_CLEANUP_FREE char *at = bh_asprintf("now/%s", name);
+        put(r, at, "evil");
+    }
+    restore(r, "/workspace/u", "t/helper.py", NULL);
+    for (size_t i = 0; i < BH_ARRAY_LEN(rivals); i++) {
+        BH_CLEANUP_FREE char *at = bh_asprintf("now/%s", rivals[i]);
+        T_INT(mode_of(r, at), 0);
+    }
+    for (size_t i = 0; i < BH_ARRAY_LEN(work); i++) {
+        BH_CLEANUP_FREE char *at = bh_asprintf("now/%s", work[i]);
+        expect(r, at, "evil");
+    }
+}
+
+static void rivals_of_scripts_and_makefiles_go(void **state)
+{
+    struct rig *r = *state;
+    put(r, "now/t/helper", "evil");
+    put(r, "now/t/helper.mjs", "evil");
+    put(r, "now/t/helper.ts", "work");
+    put(r, "now/makefile", "evil");
+    put(r, "now/t/M.pmc", "evil");
+    put(r, "now/t/run", "work");
+    put(r, "before/t/view.js", "old");
+    put(r, "now/t/view.js", "evil");
+    put(r, "now/t/view/index.js", "work");
+    restore(r, "/", "t/helper.js", "Makefile");
+    T_INT(mode_of(r, "now/t/helper"), 0);
+    T_INT(mode_of(r, "now/t/helper.mjs"), 0);
+    T_INT(mode_of(r, "now/makefile"), 0);
+    expect(r, "now/t/helper.ts", "work");
+    restore(r, "/", "t/M.pm", "t/view.tsx");
+    T_INT(mode_of(r, "now/t/M.pmc"), 0);
+    expect(r, "now/t/view.js", "old");
+    expect(r, "now/t/view/index.js", "work");
+    put(r, "now/makefile", "work");
+    restore(r, "/", "t/run.sh", NULL);
+    expect(r, "now/t/run", "work");
+    expect(r, "now/makefile", "work");
+}
+
+static void a_package_that_was_is_again(void **state)
+{
+    struct rig *r = *state;
+    put(r, "before/t/__init__.py", "old");
+    put(r, "now/t/work", "work");
+    put(r, "before/t/helper/__init__.py", "old");
+    put(r, "now/t/helper/__init__.py", "evil");
+    put(r, "outside/__init__.py", "outside");
+    T_INT(symlinkat("../../outside", r->top, "now/t/other"), 0);
+    restore(r, "/", "t/helper.py", "t/other.py");
+    expect(r, "now/t/__init__.py", "old");
+    expect(r, "now/t/helper/__init__.py", "old");
+    T_INT(mode_of(r, "now/t/other"), 0);
+    expect(r, "outside/__init__.py", "outside");
+}
+
+static void a_folder_is_no_repository_by_itself(void **state)
+{
+    struct rig *r = *state;
+    put(r, "before/.git/config", "old");
+    put(r, "before/.git/objects/ab", "old");
+    put(r, "now/HEAD", "ref: refs/heads/main");
+    put(r, "now/config", "evil");
+    put(r, "now/objects/x", "evil");
+    put(r, "now/refs/x", "evil");
+    put(r, "now/p/HEAD", "x");
+    put(r, "now/p/config", "evil");
+    put(r, "now/p/commondir", "../evil");
+    put(r, "now/q/HEAD", "work");
+    put(r, "now/q/config", "work");
+    restore(r, "/workspace/q", "p/test", NULL);
+    expect(r, "now/.git/config", "old");
+    expect(r, "now/.git/objects/ab", "old");
+    T_INT(mode_of(r, "now/HEAD"), 0);
+    T_INT(mode_of(r, "now/config"), 0);
+    T_INT(mode_of(r, "now/p/HEAD"), 0);
+    T_INT(mode_of(r, "now/p/commondir"), 0);
+    expect(r, "now/q/HEAD", "work");
+    expect(r, "now/q/config", "work");
+}
+
+static void the_working_directory_is_no_link(void **state)
+{
+    struct rig *r = *state;
+    put(r, "outside/conftest.py", "outside");
+    put(r, "before/a/b/conftest.py", "old");
+    T_INT(symlinkat("../outside", r->top, "now/a"), 0);
+    restore(r, "/workspace/a/b", NULL, NULL);
+    T_TRUE(S_ISDIR(mode_of(r, "now/a")));
+    T_TRUE(S_ISDIR(mode_of(r, "now/a/b")));
+    expect(r, "now/a/b/conftest.py", "old");
+    T_INT(mode_of(r, "outside/b"), 0);
+    put(r, "now/c", "a file");
+    restore(r, "/workspace/c", NULL, NULL);
+    T_TRUE(S_ISDIR(mode_of(r, "now/c")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +308,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(kinds_do_not_matter, set_up, tear_down),
         cmocka_unit_test_setup_teardown(git_is_what_it_was, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_loaded_in_place_of_a_file_goes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rivals_of_scripts_and_makefiles_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_package_that_was_is_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_is_no_repository_by_itself, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_working_directory_is_no_link, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies_replace_whatever_is_there, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
