@@ -21,7 +21,7 @@
 #include "base/path.h"
 #include "base/text.h"
 
-#define DEPTH_MAX 512
+#define DEPTH_MAX 128 /* each level holds a descriptor for each layer */
 #define LINK_MAX_BYTES 4096
 
 static const char *const trees[] = {"root", "usr", "opt"};
@@ -365,12 +365,25 @@ static int both_dirs(struct walk *w, const struct place *a, const struct place *
     return rc == 0 ? walk_dir(w, a, b) : rc;
 }
 
+/* Whoever nests deeper must not keep the rest from being seen. */
+static int tell_unread(struct walk *w, const struct bh_change_side *before, const struct bh_change_side *after)
+{
+    const enum bh_change_kind kind = !before->there ? BH_CHANGE_ADDED
+                                     : after->there ? BH_CHANGE_CHANGED
+                                                    : BH_CHANGE_REMOVED;
+    bh_buf_addc(&w->path, '/');
+    w->told++;
+    return w->fn(w->arg, &(const struct bh_change){kind, w->path.data, *before, *after, .unread = true});
+}
+
 static int compare_dirs(struct walk *w, const struct place *a, const struct place *b,
                         const struct bh_change_side *before, const struct bh_change_side *after)
 {
     bool was = before->there && S_ISDIR(before->st.st_mode), is = after->there && S_ISDIR(after->st.st_mode);
     struct place in_a = {0}, in_b = {0};
     int rc;
+    if (w->depth >= DEPTH_MAX)
+        return tell_unread(w, before, after);
     if (was)
         descend(a, before->name, &in_a);
     if (is)
@@ -416,10 +429,11 @@ static int walk_dir(struct walk *w, const struct place *a, const struct place *b
     bool all = some_opaque(a) || some_opaque(b);
     if (!is_anywhere(a) && !is_anywhere(b))
         return 0;
-    if (++w->depth > DEPTH_MAX || names_of(a, all, names) < 0 || names_of(b, all, names) < 0) {
-        w->error = w->depth > DEPTH_MAX ? ENAMETOOLONG : errno;
+    if (names_of(a, all, names) < 0 || names_of(b, all, names) < 0) {
+        w->error = errno;
         return -1;
     }
+    w->depth++;
     BH_CLEANUP_FREE const char **list = sorted(names);
     size_t len = w->path.len;
     int rc = 0;

@@ -35,6 +35,7 @@ struct bh_change {
     enum bh_change_kind kind;
     const char *path; /* absolute, as the box has it; a directory that stands for all in it ends in '/' */
     struct bh_change_side before, after;
+    bool unread; /* a directory too deep below others: nothing in it has been looked at */
 };
 /* Non-zero ends the walk, which returns it. */
 typedef int bh_change_fn(void *arg, const struct bh_change *change);
