@@ -252,6 +252,20 @@ static void tell_choice(const struct story *s, const struct bh_agent_row *row, s
                     bh_starts_with(chosen, "attempts") ? "were" : "was", sum.passed, sum.n);
     else if (sum.n > 1)
         bh_buf_addf(out, "  %zu of %zu attempts passed\n", sum.passed, sum.n);
+    BH_CLEANUP_FREE char *cold = bh_run_facts_cold(&sum);
+    const struct bh_plan_agent *agent = plan_agent(s, row->name);
+    if (cold)
+        bh_buf_addf(out, "  %s\n", cold);
+    else if (agent && agent->doc->warm && sum.forked > 0)
+        bh_buf_addf(out, "  %zu of %zu attempts were forked from the warm process\n", sum.forked, sum.n);
+}
+
+/* Nothing of the loser says why it was stopped. */
+static void tell_loser(const struct bh_attempt_row *attempt, const struct bh_attempt_row *winner, struct bh_buf *out)
+{
+    if (winner && !attempt->kind && bh_streq(attempt->status, "cancelled") && winner->ended.us <= attempt->ended.us)
+        bh_buf_addf(out, "  it was stopped because attempt %lld had passed (stop_losers)\n",
+                    (long long)winner->attempt);
 }
 
 static void tell_agent(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
@@ -264,9 +278,12 @@ static void tell_agent(const struct story *s, const struct bh_agent_row *row, st
         bh_buf_addf(out, "  box %s: %s\n", row->box, agent->reason);
     if (bh_run_facts_has_attempts(row) && n > 0)
         tell_choice(s, row, out);
+    const struct bh_attempt_row *winner = bh_run_facts_sum(s->facts, row->name).selected;
     for (size_t i = 0; i < n; i++) {
         bool newest = bh_run_facts_is_newest(s->facts, &attempts[i]);
         tell_ending(s, &attempts[i], newest, out);
+        if (newest)
+            tell_loser(&attempts[i], winner, out);
         if (!newest)
             bh_buf_addf(out, "  run again because it %s\n", again_because(attempts[i].status));
     }
@@ -303,6 +320,15 @@ static void tell_resume(const struct story *s, struct bh_buf *out)
             s->run->id, bh_run_file_from_here(s->run));
 }
 
+/* Of what has gone well the one thing that nobody would notice. */
+static void tell_cold(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
+{
+    struct bh_attempt_sum sum = bh_run_facts_sum(s->facts, row->name);
+    BH_CLEANUP_FREE char *cold = bh_run_facts_cold(&sum);
+    if (cold)
+        bh_buf_addf(out, "'%s' is done, but %s\n", row->name, cold);
+}
+
 static void tell_run(const struct story *s, struct bh_buf *out)
 {
     size_t done = 0, rest = 0;
@@ -324,6 +350,8 @@ static void tell_run(const struct story *s, struct bh_buf *out)
         if (!bh_streq(row->status, "done") || (n > 1 && !bh_run_facts_has_attempts(row))) {
             bh_buf_addc(out, '\n');
             tell_agent(s, row, out);
+        } else {
+            tell_cold(s, row, out);
         }
     }
     tell_resume(s, out);

@@ -155,6 +155,9 @@ static void print_choices(const struct bh_run_facts *facts)
                                                   : bh_asprintf("it started from %s", sum.snapshot);
         if (sum.snapshot || sum.differ)
             print_about(&first, "snapshot", row->name, state);
+        BH_CLEANUP_FREE char *cold = bh_run_facts_cold(&sum);
+        if (cold)
+            print_about(&first, "not warm", row->name, cold);
     }
 }
 

@@ -136,6 +136,16 @@ bool bh_run_facts_has_attempts(const struct bh_agent_row *row)
     return bh_streq(row->topology, "per-attempt");
 }
 
+/* What the worker writes down of an attempt that was not forked (workers/execution_warm.c). */
+static const char started_cold[] = "it started from the disk: ";
+
+char *bh_run_facts_cold(const struct bh_attempt_sum *sum)
+{
+    return sum->cold == 0 ? NULL
+                          : bh_asprintf("%zu of %zu attempt%s started from the disk, not from the warm process: %s",
+                                        sum->cold, sum->n, sum->n == 1 ? "" : "s", sum->why_cold);
+}
+
 struct bh_attempt_sum bh_run_facts_sum(const struct bh_run_facts *facts, const char *agent)
 {
     size_t n = 0;
@@ -154,6 +164,10 @@ struct bh_attempt_sum bh_run_facts_sum(const struct bh_run_facts *facts, const c
             sum.differ = sum.snapshot != NULL;
         sum.snapshot = r->snapshot ? r->snapshot : sum.snapshot;
         sum.n++;
+        const char *cold = r->detail ? strstr(r->detail, started_cold) : NULL;
+        sum.why_cold = cold && !sum.why_cold ? cold + strlen(started_cold) : sum.why_cold;
+        sum.cold += cold != NULL;
+        sum.forked += !cold && r->exit_code >= 0;
         sum.passed += bh_streq(r->status, "succeeded");
         sum.selected = r->selected && !sum.selected ? r : sum.selected;
         sum.failed = failed && !sum.failed ? r : sum.failed;

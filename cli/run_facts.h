@@ -24,10 +24,14 @@ struct bh_attempt_sum {
     const struct bh_attempt_row *selected, *failed, *once; /* chosen; the first that failed; what failed before them */
     const char *snapshot; /* what all of them started from, NULL: nothing, or (`differ`) not the same */
     bool differ;
+    size_t forked, cold;  /* that were not executed from the disk beside a warm process; that were */
+    const char *why_cold; /* of the first of those */
 };
 struct bh_attempt_sum bh_run_facts_sum(const struct bh_run_facts *facts, const char *agent);
 /* "attempt 1", "attempts 1, 3": who was chosen; NULL: nobody, or nobody yet. The caller owns it. */
 char *bh_run_facts_selected(const struct bh_run_facts *facts, const char *agent);
+/* "2 of 5 attempts started from the disk, not from the warm process: WHY"; NULL: none did. The caller owns it. */
+char *bh_run_facts_cold(const struct bh_attempt_sum *sum);
 bool bh_run_facts_has_attempts(const struct bh_agent_row *row); /* its topology is per-attempt */
 /* plan: NULL where the document cannot be planned any more. The caller owns it. */
 struct bh_val *bh_run_facts_to_val(const struct bh_cli_run *run, const struct bh_run_facts *facts,

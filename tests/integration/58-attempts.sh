@@ -210,6 +210,8 @@ expect 0 "the first to pass wins" bulkhead run losers.yaml
 same "losers are cancelled, not failed" "$(rows @latest | sort | awk '{print $2}' | sort | uniq -c | awk '{print $1, $2}')" "3 cancelled
 1 selected"
 
+same "each is told who had passed" "$(bulkhead explain @latest fixer | grep -c 'it was stopped because attempt 3 had passed')" 3
+
 # --- bulkhead dies while a state is made, or attempts run ---
 
 start() { # document agent text: runs it, kills bulkhead when the agent has said so; $run

@@ -56,6 +56,8 @@ expect 0 "five attempts from one warm process" bulkhead run p.yaml
 same "it is prepared once" "$(lines prepared)" 1
 same "and all are forks of it" "$(lines ' warm on disk ')" 5
 has "which get their arguments" "$(bulkhead logs @latest --attempt 3)" "attempt 3 ['--n', '3'] warm"
+has "and say so" "$(bulkhead explain @latest worker)" "5 of 5 attempts were forked from the warm process"
+lacks "not all too often" "$(bulkhead show @latest)$(bulkhead explain @latest)" "warm process"
 same "and random numbers of their own" "$(bulkhead logs @latest | awk '/ warm /{print $NF}' | sort -u | wc -l)" 5
 same "their outputs are told apart" "$(bulkhead get @latest result@4 --to - 2> /dev/null)" 4
 expect 0 "a second run prepares it again: a disk holds no process" bulkhead run p.yaml
@@ -169,6 +171,8 @@ END
   expect 0 "a server that does $what ends nobody" bulkhead run p.yaml
   same "its attempts start from the disk" "$(lines ' cold on disk ')" 5
   same "and say so" "$(bulkhead explain @latest worker | grep -c 'it started from the disk: ')" 5
+  has "which is told of the agent" "$(bulkhead show @latest)" "5 of 5 attempts started from the disk, not from the warm process: "
+  has "and of the run" "$(bulkhead explain @latest)" "'worker' is done, but 5 of 5 attempts started from the disk"
   same "with no other try" "$(bulkhead show @latest -o json | grep -o '"try":[0-9]*' | sort -u)" '"try":1'
 done
 
