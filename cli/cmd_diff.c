@@ -188,6 +188,7 @@ static void add_json(struct differ *d, const struct bh_change *c)
     set_path(v, c->path);
     set_side(v, "before", &c->before);
     set_side(v, "after", &c->after);
+    bh_val_set_bool(v, "unread", c->unread);
     if (!d->content)
         return;
     const char *why = make_patch(c, &patch);
@@ -206,6 +207,8 @@ static void print_about(const struct bh_change *c)
     } else if (b->there && !S_ISREG(b->st.st_mode) && !S_ISDIR(b->st.st_mode)) {
         printf(" (%s)", kind_of(&b->st));
     }
+    if (c->unread)
+        printf(" (nested too deep: what is in it was not looked at)");
     if (c->kind != BH_CHANGE_CHANGED)
         return;
     if ((a->st.st_mode & S_IFMT) != (b->st.st_mode & S_IFMT))

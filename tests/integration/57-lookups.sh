@@ -50,6 +50,7 @@ agents:
     run: touch after; exit 1
     outputs: [never2]
   - {name: good, topology: per-agent, run: echo fine > kept.txt, keep: always}
+  - {name: nested, topology: per-agent, run: 'mkdir -p $(printf "d/%.0s" $(seq 600)); echo x > e', keep: always}
   - {name: gone, topology: per-agent, run: echo fine > gone.txt}
   - {name: c, box: both, run: echo one > shared.txt}
   - {name: d, box: both, needs: [c], run: echo two >> shared.txt; exit 4}
@@ -83,6 +84,9 @@ has 'a directory that is gone as one' "$out" 'D /usr/share/doc/bash/'
 has 'and what differs from the base' "$out" 'M /etc/hostname'
 expect 0 'diff of a box that was kept on purpose' bulkhead diff @latest good
 same 'the same' "$out" 'A /workspace/kept.txt'
+expect 0 'diff of a box with folders in folders' bulkhead diff @latest nested
+has 'what is nested too deep is told of' "$out" '/d/ (nested too deep: what is in it was not looked at)'
+has 'and hides nothing else' "$out" 'A /workspace/e'
 expect 2 'diff of a box that was not kept' bulkhead diff @latest gone
 has 'says why' "$errs" 'was not kept'
 has 'and how to have it' "$errs" 'keep: always'
