@@ -34,7 +34,9 @@ struct bh_execution_host { /* borrowed by every execution */
 struct bh_execution *bh_execution_start(const struct bh_execution_host *host, struct bh_run_files *run,
                                         struct bh_lease *lease);
 const struct bh_lease *bh_execution_lease(const struct bh_execution *e);
-/* As bh_worker_visit: NULL where nothing of it runs in a box. */
+/* Whether something of it runs in a box at this moment. */
+bool bh_execution_is_visible(const struct bh_execution *e);
+/* As bh_worker_visit: NULL where nothing of it runs in a box, or what runs there makes what others start from. */
 struct bh_worker_visit;
 struct bh_box_call *bh_execution_visit(struct bh_execution *e, const struct bh_worker_visit *visit, bh_exec_done_fn fn,
                                        void *arg);

@@ -17,11 +17,16 @@ static const char *const *with_more(struct bh_arena *arena, const char *const *e
     return list;
 }
 
+bool bh_execution_is_visible(const struct bh_execution *e)
+{
+    return e->box && e->command; /* before and after there is nobody to be looked at */
+}
+
 struct bh_box_call *bh_execution_visit(struct bh_execution *e, const struct bh_worker_visit *visit, bh_exec_done_fn fn,
                                        void *arg)
 {
     const bool shared = e->lease.box.shared, root = bh_x_is_root(e);
-    if (!e->box || !e->command) /* before and after there is nobody to be looked at */
+    if (!bh_execution_is_visible(e) || e->lease.kind != BH_LEASE_RUN) /* a visitor's traces would be frozen too */
         return NULL;
     struct bh_arena *arena = bh_arena_new();
     const struct bh_exec_spec exec = {

@@ -434,21 +434,41 @@ int bh_worker_new(struct event_base *loop, struct bh_boxes *boxes, const struct 
     return 0;
 }
 
+/* Attempts come before what is made for them, and lower numbers first. */
+static bool is_sooner(const struct bh_lease *a, const struct bh_lease *b)
+{
+    bool a_runs = a->kind == BH_LEASE_RUN, b_runs = b->kind == BH_LEASE_RUN;
+    return a_runs != b_runs ? a_runs : a->attempt < b->attempt;
+}
+
+static struct bh_execution *find_visited(const struct bh_worker *w, const char *agent, int attempt)
+{
+    struct bh_execution *best = NULL;
+    const char *instance;
+    void *value;
+    for (size_t it = 0; bh_map_next(w->lives, &it, &instance, &value);) {
+        struct bh_execution *e = ((struct live *)value)->execution;
+        const struct bh_lease *lease = bh_execution_lease(e);
+        if (!bh_streq(lease->agent, agent) || !bh_execution_is_visible(e) ||
+            (attempt > 0 && lease->kind == BH_LEASE_RUN && lease->attempt != attempt))
+            continue;
+        if (!best || is_sooner(lease, bh_execution_lease(best)))
+            best = e;
+    }
+    return best;
+}
+
+const struct bh_lease *bh_worker_whom(struct bh_worker *w, const char *agent, int attempt)
+{
+    const struct bh_execution *e = find_visited(check(w), agent, attempt);
+    return e ? bh_execution_lease(e) : NULL;
+}
+
 struct bh_box_call *bh_worker_visit(struct bh_worker *w, const struct bh_worker_visit *visit,
                                     void (*fn)(void *arg, const struct bh_exec_result *result), void *arg)
 {
-    const char *instance;
-    void *value;
-    for (size_t it = 0; bh_map_next(check(w)->lives, &it, &instance, &value);) {
-        struct bh_execution *e = ((struct live *)value)->execution;
-        const struct bh_lease *lease = bh_execution_lease(e);
-        if (!bh_streq(lease->agent, visit->agent) || (visit->attempt > 0 && lease->attempt != visit->attempt))
-            continue;
-        struct bh_box_call *call = bh_execution_visit(e, visit, fn, arg);
-        if (call)
-            return call;
-    }
-    return NULL;
+    struct bh_execution *e = find_visited(check(w), visit->agent, visit->attempt);
+    return e ? bh_execution_visit(e, visit, fn, arg) : NULL;
 }
 
 static void free_messages(struct bh_worker *w)

@@ -12,6 +12,7 @@ struct event_base;
 struct bh_box_call;
 struct bh_boxes;
 struct bh_exec_result;
+struct bh_lease;
 struct bh_worker;
 
 struct bh_worker_options {
@@ -24,9 +25,15 @@ struct bh_worker_options {
 int bh_worker_new(struct event_base *loop, struct bh_boxes *boxes, const struct bh_worker_options *options,
                   struct bh_worker **ret, struct bh_err **err) BH_MUST_CHECK;
 /*
+ * In whose box a visitor would be now: the agent's (its attempt `attempt`, 0: any, in the order of their numbers), else
+ * the setup's or preparation's that is made for it, else NULL. The worker's, until the loop turns.
+ */
+const struct bh_lease *bh_worker_whom(struct bh_worker *w, const char *agent, int attempt);
+/*
  * A command beside an agent that runs here, with all that is the agent's: for a person who looks into it. Descriptors
- * are borrowed for the call. NULL where the agent (its attempt `attempt`, 0: any) is in no box at this moment; else
- * `fn` is called once, when it has ended, which it does at the latest with the agent's box.
+ * are borrowed for the call. NULL where bh_worker_whom finds no attempt: what a setup or a preparation leaves is what
+ * others start from, in later runs too, so nobody else writes there. Else `fn` is called once, when it has ended, which
+ * it does at the latest with the agent's box.
  */
 struct bh_worker_visit {
     const char *agent;

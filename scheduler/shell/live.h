@@ -15,10 +15,13 @@ struct bh_shell_live {
     int64_t attempt;         /* 0: any */
     const char *const *argv; /* NULL: a shell */
     bool raw;
+    void (*entered)(void *arg, int64_t attempt, const char *box); /* in whose box it is; or NULL */
+    void *arg;
 };
 /*
  * Blocks until it has ended. Errors: UNREACHABLE where nobody listens, NOT_FOUND where the agent is in no box at this
- * moment, what kept it from starting.
+ * moment, BUSY where its setup or preparation is (what that leaves is what others start from), what kept it from
+ * starting.
  */
 int bh_shell_live(const struct bh_shell_live *what, struct bh_shell_end *ret, struct bh_err **err) BH_MUST_CHECK;
 

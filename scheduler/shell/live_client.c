@@ -82,6 +82,8 @@ static void on_answer(evutil_socket_t sock, short what BH_UNUSED, void *arg)
     msg.why[sizeof(msg.why) - 1] = '\0';
     if (n == (ssize_t)sizeof(msg) && msg.kind == BH_SHELL_STARTED) {
         c->started = true;
+        if (c->what->entered)
+            c->what->entered(c->what->arg, msg.value, msg.why);
         return;
     }
     c->over = n == (ssize_t)sizeof(msg);
@@ -123,7 +125,12 @@ static int judge(const struct client *c, struct bh_shell_end *ret, struct bh_err
         return bh_err_set(err, BH_E_UNREACHABLE, 0, "the process that owns run '%s' has gone", c->what->run);
     if (c->last.kind == BH_SHELL_REFUSED) {
         int rc = bh_err_set(err, (enum bh_code)c->last.value, 0, "%s", c->last.why);
-        bh_err_hint(err, "'bulkhead show %s' says who is in a box now", c->what->run);
+        if (c->last.value == BH_E_BUSY)
+            bh_err_hint(err,
+                        "wait until it has ended and enter the box of an attempt; 'bulkhead logs %s -f' follows it",
+                        c->what->run);
+        else
+            bh_err_hint(err, "'bulkhead show %s' says who is in a box now", c->what->run);
         return rc;
     }
     ret->status = c->last.value;

@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "artifact-bus/lease.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -46,7 +47,8 @@ struct session {
     struct ucred peer;
     struct event *event;
     struct bh_box_call *call;
-    char *agent, *program;
+    char *agent, *program, *instance, *box;
+    int attempt;
 };
 
 /* --- notes --- */
@@ -60,6 +62,9 @@ static int note(const struct session *s, const char *what, const char *const *ar
     bh_val_set_str(v, "time", bh_wall_format(bh_wall_now(), time));
     bh_val_set_str(v, "event", what);
     bh_val_set_str(v, "agent", s->agent);
+    bh_val_set_int(v, "attempt", s->attempt);
+    bh_val_set_str(v, "instance", s->instance);
+    bh_val_set_str(v, "box", s->box);
     bh_val_set_int(v, "uid", (int64_t)s->peer.uid);
     bh_val_set_int(v, "pid", (int64_t)s->peer.pid);
     struct bh_val *list = argv ? bh_val_set(v, "command", bh_val_list()) : NULL;
@@ -84,6 +89,8 @@ static void free_session(struct session *s)
     bh_close(s->sock);
     bh_free(s->agent);
     bh_free(s->program);
+    bh_free(s->instance);
+    bh_free(s->box);
     bh_free(s);
 }
 
@@ -132,20 +139,37 @@ static bool refuse(const struct session *s, enum bh_code code, const char *fmt, 
     return false;
 }
 
+/* Whose box it will be; false: refused. */
+static bool find(struct session *s, const struct request *r)
+{
+    const struct bh_lease *lease = bh_worker_whom(s->server->worker, r->agent, (int)r->msg->attempt);
+    if (!lease)
+        return refuse(s, BH_E_NOT_FOUND, "agent '%s' is in no box at this moment", r->agent);
+    if (lease->kind != BH_LEASE_RUN)
+        return refuse(s, BH_E_BUSY, "the box in use is that of a %s, whose state attempts and later runs start from",
+                      lease->kind == BH_LEASE_SETUP ? "setup" : "preparation");
+    s->agent = bh_strdup(r->agent);
+    s->program = bh_strdup(r->argv[0]);
+    s->instance = bh_strdup(lease->instance.s);
+    s->box = bh_strdup(lease->box.id);
+    s->attempt = lease->attempt;
+    return true;
+}
+
 /* False: the session is over. */
 static bool start(struct session *s, const void *data, size_t len, const int *fds, size_t nfds)
 {
     struct request r;
     if (s->call || !parse(data, len, &r) || nfds != 3)
         return refuse(s, BH_E_PROTOCOL, "the process that owns the run is another version of bulkhead%s", "");
-    s->agent = bh_strdup(r.agent);
-    s->program = bh_strdup(r.argv[0]);
+    if (!find(s, &r))
+        return false;
     if (note(s, "started", r.argv, NULL) < 0)
         return refuse(s, BH_E_IO, "it cannot be noted who asks: %s", strerror(errno));
     BH_CLEANUP_FREE char *term = *r.term ? bh_asprintf("TERM=%s", r.term) : NULL;
     const struct bh_worker_visit visit = {
         .agent = r.agent,
-        .attempt = (int)r.msg->attempt,
+        .attempt = s->attempt,
         .argv = r.argv,
         .more_env = term,
         .terminal = r.msg->terminal != 0,
@@ -154,7 +178,7 @@ static bool start(struct session *s, const void *data, size_t len, const int *fd
     s->call = bh_worker_visit(s->server->worker, &visit, on_done, s);
     if (!s->call)
         return refuse(s, BH_E_NOT_FOUND, "agent '%s' is in no box at this moment", r.agent);
-    say(s, BH_SHELL_STARTED, 0, "");
+    say(s, BH_SHELL_STARTED, s->attempt, s->box);
     return true;
 }
 

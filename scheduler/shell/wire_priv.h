@@ -13,7 +13,7 @@
 enum bh_shell_kind {
     BH_SHELL_ASK = 1, /* strings: agent, TERM or "", argv. Descriptors: the command's three streams */
     BH_SHELL_SIGNAL,  /* value: to be passed on */
-    BH_SHELL_STARTED,
+    BH_SHELL_STARTED, /* value: whose attempt it is beside; why: the box */
     BH_SHELL_REFUSED, /* value: a bh_code; why */
     BH_SHELL_ENDED,   /* value: the status; why */
 };
