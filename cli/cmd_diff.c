@@ -339,34 +339,27 @@ static int compare(struct differ *d, struct bh_err **err)
 
 /* --- options --- */
 
-static int read_attempt(const char *text, int64_t *ret, struct bh_err **err)
-{
-    if (bh_parse_int(text, ret) == 0 && *ret > 0)
-        return 0;
-    return bh_err_set(err, BH_E_USAGE, 0, "'%s' is no number of an attempt", text);
-}
-
 /* `--attempt N [M]`: M is the third operand, or a second --attempt. */
 static int read_attempts(struct differ *d, int64_t ret[2], struct bh_err **err)
 {
     size_t n = 0;
     BH_CLEANUP_FREE const char **given = bh_args_all(d->args, "attempt", &n);
     const char *second = n > 1 ? given[1] : d->args->n_operands > 2 ? d->args->operands[2] : NULL;
-    int rc = n > 0 ? read_attempt(given[0], &ret[0], err) : 0;
+    int rc = n > 0 ? bh_kept_attempt(given[0], &ret[0], err) : 0;
     if (rc == 0 && (n > 2 || (second && n == 0) || (n > 1 && d->args->n_operands > 2))) {
         rc = bh_err_set(err, BH_E_USAGE, 0, "'bulkhead diff' compares two attempts at most");
         bh_err_hint(err, "write bulkhead diff RUN AGENT --attempt 1 2");
     }
     if (rc == 0 && second) {
         d->two = true;
-        rc = read_attempt(second, &ret[1], err);
+        rc = bh_kept_attempt(second, &ret[1], err);
     }
     return rc;
 }
 
 static int open_all(struct differ *d, struct bh_err **err)
 {
-    int64_t attempts[2] = {0, 0};
+    int64_t attempts[2] = {BH_KEPT_ANY, BH_KEPT_ANY};
     const char *agent = d->args->operands[1];
     int rc = read_attempts(d, attempts, err);
     if (rc == 0)
@@ -406,7 +399,8 @@ static int diff(const struct bh_args *args)
 }
 
 static const struct bh_opt opts[] = {
-    {"attempt", 0, BH_OPT_REPEATED, "N [M]", "the box of this attempt; with M: what attempt M has otherwise than N"},
+    {"attempt", 0, BH_OPT_REPEATED, "N [M]",
+     "the box of this attempt, 0: of a failed setup or preparation; with M: what attempt M has otherwise than N"},
     {"from-base", 0, BH_OPT_FLAG, NULL, "also what setup and prepare changed before it started"},
     {"content", 0, BH_OPT_FLAG, NULL, "the lines too, as a unified diff; also of tainted agents"},
 };

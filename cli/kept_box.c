@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "base/units.h"
 
 void bh_kept_fini(struct bh_kept *kept)
 {
@@ -92,6 +93,13 @@ static char *newest_layer(const struct bh_cli_run *run, const char *box)
 
 /* --- which attempt --- */
 
+int bh_kept_attempt(const char *text, int64_t *ret, struct bh_err **err)
+{
+    if (bh_parse_int(text, ret) == 0 && *ret >= 0)
+        return 0;
+    return bh_err_set(err, BH_E_USAGE, 0, "'%s' is no number of an attempt", text);
+}
+
 /* Better ones come first: asked for, selected, later. */
 static const struct bh_attempt_row *choose(const struct bh_cli_run *run, const struct bh_attempt_row *rows, size_t n,
                                            int64_t attempt)
@@ -99,7 +107,7 @@ static const struct bh_attempt_row *choose(const struct bh_cli_run *run, const s
     const struct bh_attempt_row *best = NULL;
     for (size_t i = 0; i < n; i++) {
         const struct bh_attempt_row *row = &rows[i];
-        if ((attempt > 0 && row->attempt != attempt) || !row->kept_box || !is_there(run, row->kept_box))
+        if ((attempt >= 0 && row->attempt != attempt) || !row->kept_box || !is_there(run, row->kept_box))
             continue;
         bool better = !best || row->selected || (!best->selected && (best->kind || !row->kind));
         if (better) /* what attempts start from is looked at where there is nothing else */
@@ -112,7 +120,7 @@ static const struct bh_attempt_row *last_of(const struct bh_attempt_row *rows, s
 {
     const struct bh_attempt_row *last = NULL;
     for (size_t i = 0; i < n; i++) {
-        if ((attempt <= 0 || rows[i].attempt == attempt) && (!last || last->kind || !rows[i].kind))
+        if ((attempt < 0 || rows[i].attempt == attempt) && (!last || last->kind || !rows[i].kind))
             last = &rows[i];
     }
     return last;
@@ -120,25 +128,48 @@ static const struct bh_attempt_row *last_of(const struct bh_attempt_row *rows, s
 
 static int no_attempt(const struct bh_cli_run *run, const char *agent, int64_t attempt, struct bh_err **err)
 {
-    int rc = attempt > 0 ? bh_err_set(err, BH_E_NOT_FOUND, 0, "'%s' has no attempt %lld", agent, (long long)attempt)
-                         : bh_err_set(err, BH_E_NOT_FOUND, 0, "'%s' has not run: it has no box", agent);
-    bh_err_hint(err, attempt > 0 ? "'bulkhead show %s' lists the attempts" : "'bulkhead explain %s' says why", run->id);
+    int rc;
+    if (attempt == 0)
+        rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "'%s' has no setup or preparation of its own", agent);
+    else if (attempt > 0)
+        rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "'%s' has no attempt %lld", agent, (long long)attempt);
+    else
+        rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "'%s' has not run: it has no box", agent);
+    bh_err_hint(err, attempt >= 0 ? "'bulkhead show %s' lists the attempts" : "'bulkhead explain %s' says why",
+                run->id);
     return rc;
+}
+
+const char *bh_kept_kind(const struct bh_attempt_row *row)
+{
+    return bh_streq(row->kind, "prepare") ? "preparation" : row->kind;
+}
+
+static const char *why_no_box(const struct bh_attempt_row *row)
+{
+    if (row->kept_box)
+        return "it was removed, perhaps by 'bulkhead gc'; run the agent again";
+    if (row->kind)
+        return "boxes of setups and preparations are kept where these fail, unless the agent says 'keep: never'";
+    return "boxes of failed agents are kept unless the agent says 'keep: never', others where it says 'keep: always'";
 }
 
 static int no_box(const struct bh_cli_run *run, const struct bh_attempt_row *row, struct bh_err **err)
 {
     int rc;
+    BH_CLEANUP_FREE char *what =
+        row->kind ? bh_asprintf("the %s", bh_kept_kind(row)) : bh_asprintf("attempt %lld", (long long)row->attempt);
     if (bh_kept_is_live(row->status) && bh_home_run_is_owned(&run->home, run->id)) {
-        rc = bh_err_set(err, BH_E_BUSY, 0, "attempt %lld of '%s' is still at work in its box", (long long)row->attempt,
-                        row->agent);
-        bh_err_hint(err, "wait for its end, or look into it with 'bulkhead shell %s %s'", run->id, row->agent);
+        rc = bh_err_set(err, BH_E_BUSY, 0, "%s of '%s' is still at work in its box", what, row->agent);
+        if (row->kind)
+            bh_err_hint(err, "wait for its end; 'bulkhead logs %s -f' follows it", run->id);
+        else
+            bh_err_hint(err, "wait for its end, or look into it with 'bulkhead shell %s %s'", run->id, row->agent);
         return rc;
     }
-    rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "the box of attempt %lld of '%s' %s", (long long)row->attempt, row->agent,
+    rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "the box of %s of '%s' %s", what, row->agent,
                     row->kept_box ? "was kept and is gone since" : "was not kept");
-    bh_err_hint(err, row->kept_box ? "it was removed, perhaps by 'bulkhead gc'; run the agent again"
-                                   : "boxes of failed agents are kept, others where the agent says 'keep: always'");
+    bh_err_hint(err, "%s", why_no_box(row));
     return rc;
 }
 

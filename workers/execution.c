@@ -80,7 +80,7 @@ void bh_x_end_for_host(struct bh_execution *e, const char *while_what, int code,
 static bool is_kept(const struct bh_execution *e)
 {
     bool there = e->left || (e->own && e->box && !bh_box_handle_lost(e->own));
-    if (e->state != BH_X_ENDED || !there || e->lease.kind != BH_LEASE_RUN)
+    if (e->state != BH_X_ENDED || !there)
         return false;
     return e->lease.keep == BH_LEASE_KEEP_ALWAYS ||
            (e->lease.keep == BH_LEASE_KEEP_ON_FAILURE && e->verdict.outcome == BH_OUTCOME_FAILED);

@@ -242,6 +242,7 @@ check 'the agents are at work' wait_for_line a up
 check 'both' wait_for_line c up
 expect 5 'a command beside an agent' bulkhead shell @latest a -- sh -c 'cat made.txt; echo "$BULKHEAD_AGENT"; echo seen > seen; exit 5'
 same 'is in its box' "$out" $'hi\na'
+has 'which is named' "$errs" "beside attempt 1 of 'a', in its live box"
 expect 0 'a command in a shared box' bulkhead shell @latest c -- cat shared.txt
 same 'too' "$out" one
 expect 127 'what is not there' bulkhead shell @latest c -- nonesuch
@@ -260,13 +261,59 @@ wait "$pid" || true
 expect 0 'the run' bulkhead show @latest
 has 'has succeeded' "$out" succeeded
 same 'the agent saw what we left' "$(bulkhead logs @latest -a a --no-prefix)" $'up\nseen'
-has 'who asked is noted' "$(cat home/runs/*/shells.jsonl)" '"agent":"a","uid":'
+has 'who asked is noted, and in which box' "$(cat home/runs/*/shells.jsonl)" '"agent":"a","attempt":1,"instance":"'
+has 'whose name it has' "$(cat home/runs/*/shells.jsonl)" '"box":"both","uid":'
 check 'no socket is left' test -z "$(find home -type s 2> /dev/null)"
 expect 0 'its box can be entered as a fork now' bulkhead shell @latest a -- cat seen
 same 'with all of it' "$out" seen
 
+# --- shell: not where what others start from is made
+cat > making.yaml << 'YAML'
+version: 1
+name: making
+agents:
+  - name: a
+    prepare: 'echo "prep up"; i=0; while [ ! -e /tmp/go ] && [ $i -lt 40 ]; do sleep 0.05; i=$((i + 1)); done; echo made > made'
+    attempts: 2
+    run: 'echo *a*e *u*; test ! -e intruder'
+YAML
+"$work/bin/bulkhead" run making.yaml -q > making.out 2> making.err &
+pid=$!
+check 'a preparation that goes on' wait_until bulkhead show @latest:making
+check 'it is at work' wait_for_line a 'prep up'
+expect 2 'a command beside a preparation' bulkhead shell @latest:making a -- touch intruder
+has 'is refused' "$errs" 'the box in use is that of a preparation, whose state attempts and later runs start from'
+has 'with what to do' "$errs" 'enter the box of an attempt'
+check 'and nothing is noted' test ! -e "home/runs/$(bulkhead show @latest:making -o json | field '["run"]')/shells.jsonl"
+check 'the run ends well' wait "$pid"
+expect 0 'a later run, from the same state' bulkhead run making.yaml -q
+has 'finds it' "$(bulkhead show @latest | tr -s ' ')" 'prepare found'
+same 'without a trace of us' "$(bulkhead logs @latest -a a --no-prefix | sort -u)" 'made out'
+
+# --- the box of a setup or preparation that failed
+cat > unmade.yaml << 'YAML'
+version: 1
+name: unmade
+agents:
+  - {name: p, prepare: 'echo half > half-made; exit 6', attempts: 2, run: 'true'}
+  - {name: s, setup: 'echo half > /workspace/half-set; exit 6', attempts: 2, run: 'true'}
+  - {name: n, prepare: 'echo half > half-made; exit 7', attempts: 2, run: 'true', keep: never}
+max_failures: 10
+YAML
+expect 0 'preparations that fail' bulkhead run unmade.yaml -q
+expect 0 'the box of one is kept' bulkhead shell @latest p --attempt 0 -- cat half-made
+same 'as it was' "$out" half
+has 'and we are told which it is' "$errs" "a fork of the box of the preparation of 'p'"
+expect 0 'of a setup too' bulkhead shell @latest s -- cat half-set
+has 'and told' "$errs" "the setup of 's'"
+expect 0 'diff of it' bulkhead diff @latest p --attempt 0
+has 'lists what it left' "$out" half-made
+expect 2 'not where it says never' bulkhead shell @latest n --attempt 0 -- true
+has 'which the message says' "$errs" "unless the agent says 'keep: never'"
+has 'of the preparation' "$errs" "the box of the preparation of 'n' was not kept"
+
 # --- gc: a run whose box somebody is in, and what goes with a run
-run=$(bulkhead show @latest -o json | field '["run"]')
+run=$(bulkhead show @latest:live -o json | field '["run"]')
 mkfifo talk
 "$work/bin/bulkhead" shell "$run" a -- cat < ./talk > /dev/null 2>&1 &
 pid=$!

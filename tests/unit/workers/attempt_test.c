@@ -84,7 +84,13 @@ static void test_bad_making(void **state)
     struct bh_lease lease = preparing(r, STEPS("exit:1"));
     const struct bh_result *bad = expect(rig_run(r, &lease), BH_OUTCOME_FAILED, "exit", "prepare exited with code 1");
     T_INT(bad->n_snapshots, 0);
-    T_TRUE(fake_boxes_did(r->boxes, "destroy own1"));
+    T_TRUE(bad->kept_box != NULL); /* to be looked into */
+    T_TRUE(fake_boxes_did(r->boxes, "destroy own1 keep"));
+    T_TRUE(folder_exists(r, "boxes/own1"));
+    lease = preparing(r, STEPS("exit:1"));
+    lease.keep = BH_LEASE_KEEP_NEVER;
+    T_TRUE(!expect(rig_run(r, &lease), BH_OUTCOME_FAILED, "exit", "prepare exited with code 1")->kept_box);
+    T_TRUE(fake_boxes_did(r->boxes, "destroy own2"));
     lease = preparing(r, STEPS("exit:0"));
     r->boxes->fail_create = -BH_E_HOST;
     expect(rig_run(r, &lease), BH_OUTCOME_FAILED, "host", "making the box");
