@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/again_text.h"
 #include "cli/commands.h"
 #include "cli/evidence_text.h"
 #include "cli/log_tail.h"
@@ -231,11 +232,14 @@ static void tell_cancelled(const struct story *s, bool ran, struct bh_buf *out)
         bh_buf_adds(out, ran ? "the run was cancelled\n" : "the run was cancelled before its turn\n");
 }
 
-static const char *again_because(const char *status)
+/* What was run in the place of this one; NULL: nothing. */
+static const struct bh_attempt_row *next_of(const struct bh_attempt_row *rows, size_t n, size_t at)
 {
-    return bh_streq(status, "lost")        ? "was lost together with its box or with bulkhead itself"
-           : bh_streq(status, "cancelled") ? "had been cancelled"
-                                           : "failed";
+    for (size_t i = at + 1; i < n; i++) {
+        if (rows[i].attempt == rows[at].attempt && bh_streq(rows[i].kind, rows[at].kind))
+            return &rows[i];
+    }
+    return NULL;
 }
 
 /* Of several attempts: what they started from, and what became of the choice. */
@@ -285,7 +289,7 @@ static void tell_agent(const struct story *s, const struct bh_agent_row *row, st
         if (newest)
             tell_loser(&attempts[i], winner, out);
         if (!newest)
-            bh_buf_addf(out, "  run again because it %s\n", again_because(attempts[i].status));
+            bh_again_tell(&attempts[i], next_of(attempts, n, i), out);
     }
     if (bh_streq(row->status, "waiting") || bh_streq(row->status, "ready"))
         tell_waiting(s, row, out);
