@@ -19,7 +19,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -27,7 +29,10 @@
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 
-#define PATIENCE_MS 1000
+/* Everybody who waits for a box waits this long, for one server once: it is some tens of milliseconds of work. */
+#define PATIENCE_MS 500
+#define LATE_MAX 16
+#define LATE_S 60 /* the number of a namespace is given again one day */
 
 struct making {
     const struct bh_beneath_what *what;
@@ -159,10 +164,47 @@ static pid_t start_maker(const struct bh_beneath_what *what, int answer, struct 
     return g.fail.error ? -1 : g.maker;
 }
 
+/* Servers beneath which nothing could be made in time, by their user namespaces. */
+static struct late {
+    ino_t space;
+    time_t when;
+} late[LATE_MAX];
+static size_t next_late;
+
+static time_t now(void)
+{
+    struct timespec t = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+static ino_t number_of(int space)
+{
+    struct stat st;
+    return fstat(space, &st) == 0 ? st.st_ino : 0;
+}
+
+static bool was_late(int space)
+{
+    ino_t number = number_of(space);
+    for (size_t i = 0; i < LATE_MAX; i++) {
+        if (late[i].space == number && number != 0 && now() - late[i].when < LATE_S)
+            return true;
+    }
+    return false;
+}
+
+static void note_late(int space)
+{
+    late[next_late++ % LATE_MAX] = (struct late){number_of(space), now()};
+}
+
 pid_t bh_shell_clone_beneath(const struct bh_beneath_what *what, int *ret_pidfd, struct bh_fail *fail)
 {
     int answer[2], fds[BH_MSG_MAX_FDS];
     size_t nfds = 0;
+    if (was_late(what->user_ns))
+        return bh_fail(fail, ETIMEDOUT, "make a box beneath a fork server that was late before");
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answer) < 0)
         return bh_fail(fail, errno, "make a socket");
     BH_CLEANUP_FD int ours = answer[0];
@@ -173,6 +215,7 @@ pid_t bh_shell_clone_beneath(const struct bh_beneath_what *what, int *ret_pidfd,
     struct pollfd polled = {.fd = ours, .events = POLLIN};
     if (poll(&polled, 1, PATIENCE_MS) <= 0) { /* the server may stop who is in its namespace; others wait for us */
         (void)kill(maker, SIGKILL);
+        note_late(what->user_ns);
         return bh_fail(fail, ETIMEDOUT, "make a box beneath a fork server");
     }
     struct bh_fail said;

@@ -568,6 +568,52 @@ static void a_box_that_its_server_stops_is_lost(void **state)
     end_server(&s);
 }
 
+/* What the attempt to make a box beneath it comes to; "" for one that was made. */
+static const char *try_beneath(struct server *s)
+{
+    static char message[512];
+    const struct kit_how how = {.beneath = s->exec.exec};
+    struct kit_box box;
+    bool made = kit_create(&kit, &box, &how) == 0;
+    (void)snprintf(message, sizeof(message), "%s", made ? "" : box.message);
+    if (made)
+        T_INT(kit_destroy(&box, false), 0);
+    return message;
+}
+
+/* And whoever makes boxes: that is waited for once, not once for each. It has to be quick for it. */
+static void a_server_that_delays_boxes_does_it_once(void **state)
+{
+    struct server s;
+    struct attempt a;
+    bool late = false;
+    (void)state;
+    start_server(&s, BY_HAND("if os.fork() == 0:\n"
+                             "    os.kill(-1, signal.SIGSTOP); os.write(1, b'stopped')\n"
+                             "    while True:\n"
+                             "        try: os.kill(-1, signal.SIGSTOP)\n"
+                             "        except OSError: pass\n"));
+    must_be_warm(&s);
+    start_attempt(&s, &a, 1, "");
+    while (s.exec.out.len == 0 && !a.exec.done)
+        kit_drain(&kit, &s.exec);
+    /* Until it hits the moment; one that it has stopped later is lost after some seconds. */
+    for (int i = 0, lost = 0; i < 100 && lost == 0 && !late; i++) {
+        const char *message = try_beneath(&s);
+        late = strstr(message, "make a box beneath a fork server") != NULL;
+        lost += !late && *message;
+    }
+    for (int i = 0; i < 20 && late; i++) {
+        const char *message = try_beneath(&s);
+        if (!strstr(message, "late before"))
+            fail_msg("%d: %s", i, message);
+    }
+    T_INT(kit_destroy(&a.box, false), 0);
+    kit_finish(&a.box, &a.exec);
+    kit_exec_fini(&a.exec);
+    end_server(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -587,6 +633,7 @@ int main(void)
         cmocka_unit_test(what_an_attempt_leaves_dies),
         cmocka_unit_test(a_server_that_writes_into_an_attempt_is_noticed),
         cmocka_unit_test(a_box_that_its_server_stops_is_lost),
+        cmocka_unit_test(a_server_that_delays_boxes_does_it_once),
     };
     KIT_MAIN(tests);
 }
