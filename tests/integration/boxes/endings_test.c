@@ -187,7 +187,9 @@ static const struct {
      BH_EXEC_EXITED, 4},
     {"trap '' TERM; echo up; while :; do sleep 86397; done", false, BH_EXEC_SIGNALED, SIGKILL},
     {"trap '' TERM; (setsid sh -c 'while :; do sleep 86397; done') & echo up; wait", false, BH_EXEC_SIGNALED, SIGKILL},
-    {"sh -c 'kill -STOP $PPID; echo up'; exit 9", false, BH_EXEC_SIGNALED, SIGKILL},
+    /* It has stopped when the kernel says so: until then it would die of the other signal. */
+    {"sh -c 'kill -STOP $PPID; until grep -q \"^State:.T\" /proc/$PPID/status; do :; done; echo up'; exit 9", false,
+     BH_EXEC_SIGNALED, SIGKILL},
 };
 
 static void wait_for_line(struct kit_exec *e)
