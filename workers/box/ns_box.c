@@ -67,7 +67,7 @@ static void send_kill(struct bh_box *box)
 
 struct folder_job {
     char *run_dir, *key, *layer, *below;
-    struct bh_box_stand *stand;
+    const struct bh_box_stand *stand; /* the box's, which outlives the job: one that never ran is done again by hand */
     enum box_ending ending;
     int rc;
     struct bh_err *err;
@@ -80,7 +80,6 @@ static void free_folder_job(void *data)
     bh_free(job->key);
     bh_free(job->layer);
     bh_free(job->below);
-    free_stand(job->stand);
     bh_err_free(job->err);
     bh_free(job);
 }
@@ -107,7 +106,7 @@ static void run_folder_job(void *data)
         note_stand(job);
 }
 
-static struct folder_job *folder_job_of(struct bh_box *box)
+static struct folder_job *folder_job_of(const struct bh_box *box)
 {
     struct folder_job *job = bh_alloc(sizeof(*job));
     *job = (struct folder_job){
@@ -115,7 +114,7 @@ static struct folder_job *folder_job_of(struct bh_box *box)
         .key = bh_strdup(box->key),
         .layer = bh_strdup(box->layer),
         .below = bh_strdup(box->n_layers > 0 ? box->layers[0] : NULL),
-        .stand = BH_TAKE(box->stand),
+        .stand = box->stand,
         .ending = box->ending,
     };
     return job;
