@@ -59,38 +59,32 @@ static void look_at(int dir, const char *folder, const char *name, const struct 
 }
 
 /* Entries may go while they are read: a folder of the store holds few, and what is skipped goes the next time. */
-static int each(int dirfd, const char *folder, const struct bh_cas_sweep *how)
+static int each(int objects, const char *folder, const struct bh_cas_sweep *how)
 {
-    int fd = openat(dirfd, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        bh_close(fd);
+    DIR *dir = bh_dir_stream(openat(objects, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!dir)
         return -1;
-    }
     for (struct dirent *e; (e = readdir(dir));)
-        look_at(fd, folder, e->d_name, how);
+        look_at(dirfd(dir), folder, e->d_name, how);
     (void)closedir(dir);
     return 0;
 }
 
 int bh_cas_sweep(const char *dir, const struct bh_cas_sweep *how, struct bh_err **err)
 {
-    int fd = open_objects(dir), rc = 0;
-    if (fd < 0 && errno == ENOENT)
+    int rc = 0;
+    DIR *objects = bh_dir_stream(open_objects(dir));
+    if (!objects && errno == ENOENT)
         return 0;
-    DIR *objects = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!objects) {
-        rc = bh_err_set(err, BH_E_IO, errno, "cannot list the content store '%s'", dir);
-        bh_close(fd);
-        return rc;
-    }
+    if (!objects)
+        return bh_err_set(err, BH_E_IO, errno, "cannot list the content store '%s'", dir);
     for (struct dirent *e; rc == 0 && (e = readdir(objects));) {
         if (strlen(e->d_name) != FOLDER_LEN || !is_hex(e->d_name, FOLDER_LEN))
             continue;
-        if (each(fd, e->d_name, how) < 0)
+        if (each(dirfd(objects), e->d_name, how) < 0)
             rc = bh_err_set(err, BH_E_IO, errno, "cannot list '%s' of the content store '%s'", e->d_name, dir);
         else if (!how->dry_run)
-            (void)unlinkat(fd, e->d_name, AT_REMOVEDIR);
+            (void)unlinkat(dirfd(objects), e->d_name, AT_REMOVEDIR);
     }
     (void)closedir(objects);
     return rc;

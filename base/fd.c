@@ -8,6 +8,14 @@
 
 #include "base/buf.h"
 
+DIR *bh_dir_stream(int fd)
+{
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir)
+        bh_close(fd);
+    return dir;
+}
+
 static int set_flag(int fd, int get, int set, int flag, bool on)
 {
     int flags = fcntl(fd, get);

@@ -2,6 +2,7 @@
 /* File descriptors: every one is CLOEXEC at birth, close is never retried, messages carry descriptors. */
 #pragma once
 
+#include <dirent.h>
 #include <errno.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -21,6 +22,10 @@ static inline void bh_closep(int *fd)
     bh_close(*fd);
 }
 #define BH_CLEANUP_FD BH_CLEANUP(bh_closep)
+
+/* The entries of the folder fd, which is the stream's from here on. NULL with errno (that of whoever opened fd where it
+ * is -1); fd is closed then. */
+DIR *bh_dir_stream(int fd);
 
 int bh_fd_set_cloexec(int fd, bool on);
 int bh_fd_set_nonblock(int fd, bool on);

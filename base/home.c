@@ -232,10 +232,7 @@ int bh_home_open_folder(const struct bh_home *home, const char *rel)
 
 DIR *bh_home_list(const struct bh_home *home, const char *rel)
 {
-    int fd = bh_home_open_folder(home, rel);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir)
-        bh_close(fd);
+    DIR *dir = bh_dir_stream(bh_home_open_folder(home, rel));
     return dir;
 }
 

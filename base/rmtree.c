@@ -121,11 +121,9 @@ static void remove_entry(struct removal *rm, struct level *level, const struct d
 static void sweep(struct removal *rm)
 {
     struct level *level = &rm->levels[rm->len - 1];
-    int copy = openat(rm->fd, ".", OPEN_FLAGS);
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    DIR *dir = bh_dir_stream(openat(rm->fd, ".", OPEN_FLAGS));
     if (!dir) {
         failed(rm, errno);
-        bh_close(copy);
         return;
     }
     for (;;) {

@@ -50,12 +50,9 @@ static struct bh_map *kept_folders(const struct bh_cli_run *run)
 {
     struct bh_map *kept = bh_map_new(bh_free);
     BH_CLEANUP_FREE char *path = bh_home_run_path(&run->home, run->id, "boxes");
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        bh_close(fd);
+    DIR *dir = bh_dir_stream(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir)
         return kept;
-    }
     for (const struct dirent *e; (e = readdir(dir));) {
         size_t len = shared_id_len(e->d_name);
         BH_CLEANUP_FREE char *id = bh_strndup(e->d_name, len);

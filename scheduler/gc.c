@@ -143,17 +143,15 @@ static void open_store(struct bh_gc_work *g)
 
 static void clear_temporary(const struct bh_gc_work *g)
 {
-    int copy = openat(g->home->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    DIR *dir = bh_dir_stream(openat(g->home->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct stat st;
-    if (!dir) {
-        bh_close(copy);
+    if (!dir)
         return;
-    }
     for (struct dirent *e; (e = readdir(dir)) != NULL;) {
-        if (bh_starts_with(e->d_name, BH_TEMPORARY_PREFIX) && fstatat(copy, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(st.st_mode) && bh_wall_now().us - (int64_t)st.st_mtime * 1000000 > TEMPORARY_AGE_US)
-            (void)bh_reclaim_one(g->how, "temporary", "", copy, e->d_name);
+        if (bh_starts_with(e->d_name, BH_TEMPORARY_PREFIX) &&
+            fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            bh_wall_now().us - (int64_t)st.st_mtime * 1000000 > TEMPORARY_AGE_US)
+            (void)bh_reclaim_one(g->how, "temporary", "", dirfd(dir), e->d_name);
     }
     (void)closedir(dir);
 }

@@ -60,11 +60,10 @@ static void add_entry(struct walker *w, const struct folder *folder, int dirfd, 
 
 static void read_folder(struct walker *w, const struct folder *folder)
 {
-    int fd = bh_open_beneath(w->root, folder->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK, 0);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *dir =
+        bh_dir_stream(bh_open_beneath(w->root, folder->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK, 0));
     if (!dir) {
         note_error(w, folder->name, errno);
-        bh_close(fd);
         return;
     }
     while (!w->out->overflow) {

@@ -26,19 +26,16 @@ struct walk {
 
 typedef void walk_fn(struct walk *w, int dirfd, const char *place, const char *name, size_t depth);
 
-static void each_entry(struct walk *w, int dirfd, const char *name, const char *place, size_t depth, walk_fn *fn)
+static void each_entry(struct walk *w, int above, const char *name, const char *place, size_t depth, walk_fn *fn)
 {
-    int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        bh_close(fd);
+    DIR *dir = bh_dir_stream(openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!dir)
         return;
-    }
     for (const struct dirent *e; w->entries < BH_PACKAGES_MAX_ENTRIES && (e = readdir(dir));) {
         if (bh_streq(e->d_name, ".") || bh_streq(e->d_name, ".."))
             continue;
         w->entries++;
-        fn(w, fd, place, e->d_name, depth);
+        fn(w, dirfd(dir), place, e->d_name, depth);
     }
     (void)closedir(dir);
 }

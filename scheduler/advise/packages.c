@@ -57,10 +57,7 @@ static char *kept_folder(const struct box_look *look)
     char *best = NULL;
     size_t len = strlen(look->box->id);
     BH_CLEANUP_FREE char *path = bh_asprintf("runs/%s/boxes", look->q->record->run->run);
-    int fd = bh_open_beneath(look->q->home->dirfd, path, O_RDONLY | O_DIRECTORY, 0);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir)
-        bh_close(fd);
+    DIR *dir = bh_dir_stream(bh_open_beneath(look->q->home->dirfd, path, O_RDONLY | O_DIRECTORY, 0));
     for (const struct dirent *e; dir && (e = readdir(dir));) {
         const char *rest = e->d_name + len;
         if (strncmp(e->d_name, look->box->id, len) != 0 || *rest != '.' || rest[strspn(rest, ".0123456789")] != '\0')

@@ -128,13 +128,9 @@ static void free_names(char **names, size_t n)
 /* The names of a folder, sorted, so that two submissions of one folder are the same. */
 static int list_dir(int dirfd, char ***ret, size_t *ret_n, struct bh_err **err)
 {
-    int copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (!dir) {
-        int saved = errno;
-        bh_close(copy);
-        return bh_err_set(err, BH_E_IO, saved, "cannot list the folder");
-    }
+    DIR *dir = bh_dir_stream(openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir)
+        return bh_err_set(err, BH_E_IO, errno, "cannot list the folder");
     char **names = NULL;
     size_t n = 0, cap = 0;
     for (struct dirent *e; n <= BH_SUBMISSION_MAX_FILES && (e = readdir(dir)) != NULL;) {

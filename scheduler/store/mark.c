@@ -175,13 +175,11 @@ static void close_dirp(DIR **dir)
 
 int bh_mark_each_run(const struct bh_home *home, bh_mark_run_fn fn, void *arg, struct bh_err **err)
 {
-    BH_CLEANUP_FD int fd = bh_open_beneath(home->dirfd, "runs", O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0 && errno == ENOENT)
+    BH_CLEANUP(close_dirp) DIR *dir = bh_dir_stream(bh_open_beneath(home->dirfd, "runs", O_RDONLY | O_DIRECTORY, 0));
+    if (!dir && errno == ENOENT)
         return 0;
-    BH_CLEANUP(close_dirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir)
         return bh_err_set(err, BH_E_IO, errno, "cannot list '%s/runs'", home->path);
-    fd = -1; /* the stream's */
     for (;;) {
         errno = 0;
         const struct dirent *entry = readdir(dir);

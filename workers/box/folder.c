@@ -139,12 +139,10 @@ static int clear_attributes(int dir)
 /* Removing while reading may skip names: until a pass finds none. */
 static int remove_inside(int fd)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (!dir) {
-        bh_close(copy);
+    int rc = 0;
+    DIR *dir = bh_dir_stream(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir)
         return -1;
-    }
     for (bool found = true; found && rc == 0;) {
         found = false;
         rewinddir(dir);

@@ -114,12 +114,10 @@ typedef int (*entry_fn)(int dirfd, const char *name, const struct clearing *c);
 static int each_entry(int dirfd, entry_fn fn, const struct clearing *c)
 {
     BH_CLEANUP_MAP struct bh_map *names = bh_map_new(NULL);
-    int copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0, why = 0;
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (!dir) {
-        bh_close(copy);
+    int rc = 0, why = 0;
+    DIR *dir = bh_dir_stream(openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir)
         return -1;
-    }
     for (struct dirent *e; (e = readdir(dir));) {
         if (!bh_streq(e->d_name, ".") && !bh_streq(e->d_name, ".."))
             (void)bh_map_put(names, e->d_name, NULL);
@@ -189,12 +187,9 @@ static int used_layers(int layers, const char *const *keep, size_t n, struct bh_
 /* What kept boxes stand on. A layer that is gone is no reason to keep the others less. */
 static void kept_layers(int run, struct bh_map *used)
 {
-    int boxes = open_dir(run, "boxes");
-    DIR *dir = boxes >= 0 ? fdopendir(boxes) : NULL;
-    if (!dir) {
-        bh_close(boxes);
+    DIR *dir = bh_dir_stream(open_dir(run, "boxes"));
+    if (!dir)
         return;
-    }
     for (struct dirent *e; (e = readdir(dir));) {
         struct bh_box_stand stand = {0};
         BH_CLEANUP_FD int box = e->d_name[0] != '.' ? open_dir(dirfd(dir), e->d_name) : -1;

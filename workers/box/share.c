@@ -110,10 +110,7 @@ static DIR *open_fds(int pid)
 {
     char path[48];
     (void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir)
-        bh_close(fd);
+    DIR *dir = bh_dir_stream(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     return dir;
 }
 

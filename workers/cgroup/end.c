@@ -195,12 +195,9 @@ static void reclaim_in(const char *place, struct counts *c)
     if (n < 0 || (size_t)n >= sizeof(path))
         return;
     BH_CLEANUP_FD int top = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int copy = top >= 0 ? openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (!dir) {
-        bh_close(copy);
+    DIR *dir = bh_dir_stream(top >= 0 ? openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
+    if (!dir)
         return;
-    }
     for (struct dirent *e; (e = readdir(dir));) {
         if (e->d_type == DT_DIR && bh_starts_with(e->d_name, BH_CGROUP_OWNER))
             reclaim_owner(top, path, e->d_name, c);

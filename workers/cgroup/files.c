@@ -122,16 +122,14 @@ int bh_cgroup_each(int dirfd, const char *group, int (*fn)(pid_t pid, void *arg)
 
 typedef int (*group_fn)(int dirfd, const char *name, int depth, void *arg);
 
-static int each_below(int dirfd, const char *group, int depth, group_fn fn, void *arg)
+static int each_below(int above, const char *group, int depth, group_fn fn, void *arg)
 {
-    int fd = bh_cgroup_open_dir(dirfd, group), rc = 0;
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        bh_close(fd);
+    int rc = 0;
+    DIR *dir = bh_dir_stream(bh_cgroup_open_dir(above, group));
+    if (!dir)
         return -1;
-    }
     for (struct dirent *e; depth > 0 && (e = readdir(dir));) {
-        if (e->d_type == DT_DIR && e->d_name[0] != '.' && fn(fd, e->d_name, depth - 1, arg) < 0)
+        if (e->d_type == DT_DIR && e->d_name[0] != '.' && fn(dirfd(dir), e->d_name, depth - 1, arg) < 0)
             rc = -1;
     }
     (void)closedir(dir);

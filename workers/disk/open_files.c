@@ -70,15 +70,12 @@ static void count_open(struct open_count *c, int dirfd, const char *name)
 /* `thread`: its folder in /proc. */
 static int count_descriptors(struct open_count *c, int thread)
 {
-    int fd = openat(thread, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        bh_close(fd);
+    DIR *dir = bh_dir_stream(openat(thread, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir)
         return -1;
-    }
     for (const struct dirent *e; !enough(c) && (e = readdir(dir));) {
         if (e->d_name[0] != '.')
-            count_open(c, fd, e->d_name);
+            count_open(c, dirfd(dir), e->d_name);
     }
     (void)closedir(dir);
     return 0;
@@ -151,15 +148,12 @@ static void count_process(struct open_count *c, int pid)
     char path[48];
     struct threads threads = {0};
     (void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
-    int task = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = task >= 0 ? fdopendir(task) : NULL;
-    if (!dir) {
-        bh_close(task);
+    DIR *dir = bh_dir_stream(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir)
         return;
-    }
     for (const struct dirent *e; !enough(c) && (e = readdir(dir));) {
         if (e->d_name[0] != '.')
-            count_thread(c, task, e->d_name, &threads);
+            count_thread(c, dirfd(dir), e->d_name, &threads);
     }
     (void)closedir(dir);
 }

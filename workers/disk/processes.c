@@ -98,16 +98,13 @@ static void add_children_of(struct bh_disk_processes *p, int pid)
 {
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     BH_CLEANUP_FD int process = open_process(pid);
-    int task = process >= 0 ? openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    DIR *dir = task >= 0 ? fdopendir(task) : NULL;
-    if (!dir) {
-        bh_close(task);
+    DIR *dir = bh_dir_stream(process >= 0 ? openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
+    if (!dir)
         return;
-    }
     for (const struct dirent *e; (e = readdir(dir));) {
         char name[300];
         (void)snprintf(name, sizeof(name), "%s/children", e->d_name);
-        if (e->d_name[0] != '.' && read_text(task, name, &text) == 0)
+        if (e->d_name[0] != '.' && read_text(dirfd(dir), name, &text) == 0)
             add_children(p, pid, text.data);
     }
     (void)closedir(dir);

@@ -90,14 +90,11 @@ static bool is_harmless(const char *name)
 
 static int cover_unknown(int proc, struct bh_fail *fail)
 {
-    int list = openat(proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = list >= 0 ? fdopendir(list) : NULL;
+    DIR *dir = bh_dir_stream(openat(proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct dirent *e;
     int rc = 0;
-    if (!dir) {
-        bh_close(list);
+    if (!dir)
         return bh_fail(fail, errno, "read /proc");
-    }
     while (rc == 0 && (e = readdir(dir))) {
         struct stat st;
         if (is_harmless(e->d_name) || fstatat(proc, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISLNK(st.st_mode))

@@ -55,12 +55,10 @@ static int copy_file(int from, int to, const char *name, const struct stat *st)
 
 static int copy_inside(int from, int to, unsigned depth)
 {
-    int copy = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (!dir) {
-        bh_close(copy);
+    int rc = 0;
+    DIR *dir = bh_dir_stream(openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir)
         return -1;
-    }
     for (struct dirent *e; rc == 0 && (e = readdir(dir));) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             rc = copy_in(from, to, e->d_name, depth);
@@ -159,12 +157,10 @@ typedef bool match_fn(const char *name, const char *stem, size_t len);
 /* What matches and is in only one of both, or in both: a folder is never read while something is put into it. */
 static int restore_those_in(int listed, int now, int before, match_fn *match, const char *stem, size_t len)
 {
-    int copy = listed < 0 ? -1 : openat(listed, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (!dir) {
-        bh_close(copy);
+    int rc = 0;
+    DIR *dir = bh_dir_stream(listed < 0 ? -1 : openat(listed, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir)
         return listed < 0 ? 0 : -1;
-    }
     for (struct dirent *e; rc == 0 && (e = readdir(dir));) {
         if (!match(e->d_name, stem, len))
             continue;

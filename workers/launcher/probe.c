@@ -126,13 +126,10 @@ void bh_probe(struct bh_launcher *l)
 /* No base was ever made here: whether boxes can live on this file system is not known. */
 static bool is_new_home(const struct bh_launcher *l)
 {
-    int fd = openat(l->home, "bases", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *dir = bh_dir_stream(openat(l->home, "bases", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     size_t n = 0;
-    if (!dir) {
-        bh_close(fd);
+    if (!dir)
         return true;
-    }
     while (readdir(dir))
         n++;
     (void)closedir(dir);

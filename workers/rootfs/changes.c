@@ -174,12 +174,9 @@ static bool all_own(const struct place *p)
 
 static int add_names(int dirfd, struct bh_map *names)
 {
-    int copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (!dir) {
-        bh_close(copy);
+    DIR *dir = bh_dir_stream(openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir)
         return -1;
-    }
     for (struct dirent *e; (e = readdir(dir));) {
         if (!bh_streq(e->d_name, ".") && !bh_streq(e->d_name, "..") && !bh_map_has(names, e->d_name))
             (void)bh_map_put(names, e->d_name, NULL);

@@ -198,12 +198,9 @@ static int by_name(const void *a, const void *b)
 static int read_names(int fd, char ***ret, size_t *ret_n)
 {
     size_t cap = 0;
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    if (!dir) {
-        bh_close(copy);
+    DIR *dir = bh_dir_stream(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir)
         return -1;
-    }
     for (struct dirent *e; *ret_n <= BH_TREE_MAX_ENTRIES && (e = readdir(dir));) {
         if (!bh_streq(e->d_name, ".") && !bh_streq(e->d_name, ".."))
             *BH_PUSH(*ret, *ret_n, cap) = bh_strdup(e->d_name);

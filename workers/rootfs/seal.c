@@ -153,12 +153,9 @@ static int by_bytes(const void *a, const void *b)
 
 static int read_names(int dir, struct names *ret)
 {
-    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!d) {
-        bh_close(fd);
+    DIR *d = bh_dir_stream(openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!d)
         return -1;
-    }
     for (struct dirent *e; (errno = 0, e = readdir(d));) {
         if (!bh_streq(e->d_name, ".") && !bh_streq(e->d_name, ".."))
             *BH_PUSH(ret->items, ret->n, ret->cap) = bh_strdup(e->d_name);

@@ -43,13 +43,10 @@ static void names_fini(struct names *names)
 
 static int read_names(int fd, struct names *ret)
 {
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    DIR *dir = bh_dir_stream(fcntl(fd, F_DUPFD_CLOEXEC, 3));
     *ret = (struct names){0};
-    if (!dir) {
-        bh_close(copy);
+    if (!dir)
         return -1;
-    }
     for (struct dirent *e; (e = readdir(dir));) {
         if (!bh_streq(e->d_name, ".") && !bh_streq(e->d_name, ".."))
             *BH_PUSH(ret->items, ret->n, ret->cap) = bh_strdup(e->d_name);

@@ -65,8 +65,7 @@ int bh_snapshots_list(const char *home, struct bh_snapshot_item **ret, size_t *r
     struct bh_snapshot_item *items = NULL;
     size_t n = 0, cap = 0;
     BH_CLEANUP_FD int store = open_store(home);
-    int copy = store >= 0 ? openat(store, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
+    DIR *d = bh_dir_stream(store >= 0 ? openat(store, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
     *ret = NULL;
     *ret_n = 0;
     if (!d && errno == ENOENT)

@@ -214,12 +214,10 @@ static int merge_entry(const struct sources *from, size_t i, const char *name, i
 /* All names of layer i that no newer one has. */
 static int merge_layer(const struct sources *from, size_t i, struct bh_map *seen, int to)
 {
-    int fd = open_dir(from->fds[i], "."), rc = 0;
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        bh_close(fd);
+    int rc = 0;
+    DIR *dir = bh_dir_stream(open_dir(from->fds[i], "."));
+    if (!dir)
         return -1;
-    }
     for (struct dirent *e; rc == 0 && (errno = 0, e = readdir(dir));) {
         if (bh_streq(e->d_name, ".") || bh_streq(e->d_name, ".."))
             continue;

@@ -24,10 +24,7 @@ static const char *const trees[] = {"usr", "opt"};
 
 static DIR *open_dir(int at, const char *name)
 {
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir)
-        bh_close(fd);
+    DIR *dir = bh_dir_stream(openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     return dir;
 }
 
