@@ -94,12 +94,6 @@ static int hold_run(struct fork *f, struct bh_err **err)
     return bh_err_set(err, errno == EWOULDBLOCK ? BH_E_BUSY : BH_E_IO, errno, "cannot hold the run '%s'", f->what->run);
 }
 
-bool bh_shells_any(const struct bh_home *home, const char *run)
-{
-    BH_CLEANUP_FD int fd = open_run_folder(home, run);
-    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-}
-
 static void sweep_one(const struct bh_home *home, int shells, const char *name, const struct bh_reclaim *how)
 {
     BH_CLEANUP_FREE char *owner = bh_asprintf("%s/owner", name);

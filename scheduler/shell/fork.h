@@ -36,8 +36,6 @@ int bh_shell_fork(const struct bh_shell_fork *what, struct bh_shell_end *ret, st
 
 /* What dead shells have left. */
 void bh_shells_sweep(const struct bh_home *home, const struct bh_reclaim *how);
-/* Whether somebody has a fork of a box of the run open; takes no lock. */
-bool bh_shells_any(const struct bh_home *home, const char *run);
 
 /* How an exec ended, in these terms. */
 struct bh_exec_result;

@@ -53,6 +53,16 @@ ssize_t bh_cgroup_read(int dirfd, const char *group, const char *file, char *tex
     return n;
 }
 
+int64_t bh_cgroup_read_number(int dirfd, const char *group, const char *file)
+{
+    char text[64];
+    int64_t value;
+    if (bh_cgroup_read(dirfd, group, file, text, sizeof(text)) <= 0)
+        return -1;
+    text[strcspn(text, "\n")] = '\0';
+    return bh_parse_int(text, &value) == 0 ? value : -1;
+}
+
 int64_t bh_cgroup_value(const char *text, const char *key)
 {
     size_t len = strlen(key);

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/units.h"
 #include "workers/cgroup/priv.h"
 
 #define PERIOD_US 100000
@@ -241,24 +240,15 @@ struct bh_cgroup_events bh_cgroup_events(const struct bh_cgroup *cg, const char 
     return e;
 }
 
-static int64_t number_in(const struct bh_cgroup *cg, enum bh_cgroup_part part, const char *group, const char *file)
-{
-    char text[32];
-    int64_t n;
-    if (bh_cgroup_read(bh_cgroup_dir(cg, part), group, file, text, sizeof(text)) <= 0)
-        return -1;
-    text[strcspn(text, "\n")] = '\0';
-    return bh_parse_int(text, &n) == 0 ? n : -1;
-}
-
 bool bh_cgroup_is_idle(const struct bh_cgroup *cg, const char *group)
 {
     const char *memory = cg->kind == BH_CGROUP_V2 ? "memory.current" : "memory.usage_in_bytes";
-    if (!bh_cgroup_can(cg, BH_CGROUP_PIDS) || number_in(cg, BH_CGROUP_PIDS, group, "pids.current") != 0)
+    if (!bh_cgroup_can(cg, BH_CGROUP_PIDS) ||
+        bh_cgroup_read_number(bh_cgroup_dir(cg, BH_CGROUP_PIDS), group, "pids.current") != 0)
         return false;
     if (!bh_cgroup_can(cg, BH_CGROUP_MEMORY))
         return true;
-    int64_t held = number_in(cg, BH_CGROUP_MEMORY, group, memory);
+    int64_t held = bh_cgroup_read_number(bh_cgroup_dir(cg, BH_CGROUP_MEMORY), group, memory);
     return held >= 0 && held <= IDLE_BYTES;
 }
 

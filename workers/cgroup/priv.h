@@ -28,6 +28,8 @@ int bh_cgroup_write(int dirfd, const char *group, const char *file, const char *
 int bh_cgroup_write_number(int dirfd, const char *group, const char *file, int64_t n);
 /* At most size - 1 bytes, terminated. */
 ssize_t bh_cgroup_read(int dirfd, const char *group, const char *file, char *text, size_t size);
+/* A file that is one number, none of which is negative. */
+int64_t bh_cgroup_read_number(int dirfd, const char *group, const char *file);
 /* The number behind `key ` at the start of a line; -1: there is none. */
 int64_t bh_cgroup_value(const char *text, const char *key);
 /* Whether a word is one of a list of them. */

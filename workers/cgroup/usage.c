@@ -3,18 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/units.h"
 #include "workers/cgroup/priv.h"
-
-static int64_t read_number(int dirfd, const char *group, const char *file)
-{
-    char text[64];
-    int64_t value;
-    if (dirfd < 0 || bh_cgroup_read(dirfd, group, file, text, sizeof(text)) <= 0)
-        return -1;
-    text[strcspn(text, "\n")] = '\0';
-    return bh_parse_int(text, &value) == 0 ? value : -1;
-}
 
 static int64_t read_value(int dirfd, const char *group, const char *file, const char *key)
 {
@@ -34,10 +23,11 @@ struct bh_cgroup_usage bh_cgroup_usage(const struct bh_cgroup *cg, const char *g
     if (cg->kind == BH_CGROUP_NONE)
         return u;
     int memory = bh_cgroup_dir(cg, BH_CGROUP_MEMORY), cpu = bh_cgroup_dir(cg, BH_CGROUP_CPU);
-    u.cpu_ms = v2 ? divided(read_value(cpu, group, "cpu.stat", "usage_usec"), 1000)
-                  : divided(read_number(cpu, group, "cpuacct.usage"), 1000000); /* where it is mounted with cpu */
+    u.cpu_ms =
+        v2 ? divided(read_value(cpu, group, "cpu.stat", "usage_usec"), 1000)
+           : divided(bh_cgroup_read_number(cpu, group, "cpuacct.usage"), 1000000); /* where it is mounted with cpu */
     u.memory = read_value(memory, group, "memory.stat", v2 ? "anon" : "total_rss");
-    u.memory_peak = read_number(memory, group, v2 ? "memory.peak" : "memory.max_usage_in_bytes");
-    u.tasks = read_number(bh_cgroup_dir(cg, BH_CGROUP_PIDS), group, "pids.current");
+    u.memory_peak = bh_cgroup_read_number(memory, group, v2 ? "memory.peak" : "memory.max_usage_in_bytes");
+    u.tasks = bh_cgroup_read_number(bh_cgroup_dir(cg, BH_CGROUP_PIDS), group, "pids.current");
     return u;
 }
