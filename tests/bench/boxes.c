@@ -2,13 +2,22 @@
 /*
  * What boxes cost, for tests/bench/boxes, which reads the lines "KEY VALUE" that this prints.
  *
- *   series [-n N] [-w] [-o] DIR [-- COMMAND…]  create, exec, destroy, one after the other, in turns with bwrap, the
- * bare program and COMMAND (-o: boxes alone; -w: with a writable /usr) parallel [-n N] DIR                        N
- * boxes by two launchers at once, in turns with `xargs -P2 bwrap` alive [-n N] DIR                           N boxes at
- * once: what one holds, and an exec in a live one
+ *   series [-n N] [-w] [-o] DIR [-- COMMAND…]
  *
- * A block is twenty of each kind, and a ratio is the median of the blocks' ratios: what disturbs the machine for a
- * moment disturbs both sides of it alike.
+ * create, exec, destroy, one after the other, in turns with bwrap, the bare program and COMMAND (-o: boxes alone; -w:
+ * with a writable /usr)
+ *
+ *   parallel [-n N] DIR
+ *
+ * N boxes by two launchers at once, in turns with `xargs -P2 bwrap`
+ *
+ *   alive [-n N] DIR
+ *
+ * N boxes at once: what one holds, and an exec in a live one
+ *
+ *   first [-n N] [-b BASE]… DIR
+ *
+ * the first box of N launchers
  */
 #include <fcntl.h>
 #include <spawn.h>
@@ -23,11 +32,11 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "tests/bench/series.h"
 #include "tests/integration/boxes/kit.h"
 
 extern char **environ;
 
-#define BLOCK 20
 #define PROGRAM "/bin/true"
 #define ROUNDS 5
 #define LAUNCHERS 2
@@ -41,58 +50,10 @@ BH_NORETURN static void die(const char *what, const char *why)
     exit(1);
 }
 
-static double now_us(void)
-{
-    return (double)bh_mono_now().ns / 1000.0;
-}
-
-/* --- series of numbers --- */
-
-struct series {
-    double *of;
-    size_t n, cap;
-};
-
-static void add(struct series *s, double value)
-{
-    *BH_PUSH(s->of, s->n, s->cap) = value;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double percentile_of(const double *values, size_t n, unsigned p)
-{
-    BH_CLEANUP_FREE double *sorted = bh_memdup(values, n * sizeof(double));
-    qsort(sorted, n, sizeof(double), by_value);
-    return sorted[(n - 1) * p / 100];
-}
-
-static double percentile(const struct series *s, unsigned p)
-{
-    return s->n ? percentile_of(s->of, s->n, p) : 0;
-}
-
-/* Of each block the ratio of the medians, and of those the median. */
-static double ratio(const struct series *a, const struct series *b)
-{
-    struct series ratios = {0};
-    for (size_t i = 0; i < a->n && i < b->n; i += BLOCK) {
-        size_t len = a->n - i < BLOCK ? a->n - i : BLOCK;
-        add(&ratios, percentile_of(a->of + i, len, 50) / percentile_of(b->of + i, len, 50));
-    }
-    double middle = percentile(&ratios, 50);
-    bh_free(ratios.of);
-    return middle;
-}
-
 static void print(const char *what, const struct series *s)
 {
-    printf("%s_p10 %.0f\n%s_p50 %.0f\n%s_p99 %.0f\n", what, percentile(s, 10), what, percentile(s, 50), what,
-           percentile(s, 99));
+    printf("%s_p10 %.0f\n%s_p50 %.0f\n%s_p99 %.0f\n", what, series_percentile(s, 10), what, series_percentile(s, 50),
+           what, series_percentile(s, 99));
 }
 
 /* --- one of each --- */
@@ -130,27 +91,27 @@ struct measured {
 static void one_box(struct kit *k, const struct kit_how *how, int null, struct measured *m)
 {
     struct kit_box b;
-    double start = now_us();
+    double start = series_now_us();
     if (kit_create(k, &b, how) != 0)
         die("create", b.message);
-    double created = now_us();
+    double created = series_now_us();
     exec_in(k, &b, null);
-    double ended = now_us();
+    double ended = series_now_us();
     if (kit_destroy(&b, false) != 0)
         die("destroy", NULL);
-    double gone = now_us();
-    add(&m->create, created - start);
-    add(&m->exec, ended - created);
-    add(&m->destroy, gone - ended);
-    add(&m->all, gone - start);
+    double gone = series_now_us();
+    series_add(&m->create, created - start);
+    series_add(&m->exec, ended - created);
+    series_add(&m->destroy, gone - ended);
+    series_add(&m->all, gone - start);
 }
 
 static void block_of(const char *const *argv, struct series *s)
 {
-    for (size_t i = 0; i < BLOCK; i++) {
-        double start = now_us();
+    for (size_t i = 0; i < SERIES_BLOCK; i++) {
+        double start = series_now_us();
         run_program(argv);
-        add(s, now_us() - start);
+        series_add(s, series_now_us() - start);
     }
 }
 
@@ -158,7 +119,7 @@ static void measured_fini(struct measured *m)
 {
     struct series *all[] = {&m->all, &m->create, &m->exec, &m->destroy, &m->bwrap, &m->plain, &m->other};
     for (size_t i = 0; i < BH_ARRAY_LEN(all); i++)
-        bh_free(all[i]->of);
+        series_fini(all[i]);
 }
 
 static void open_kit(struct kit *k, const char *dir)
@@ -188,11 +149,11 @@ static void print_series(const struct options *o, const struct measured *m)
         return;
     print("bwrap", &m->bwrap);
     print("plain", &m->plain);
-    printf("ratio %.2f\n", ratio(&m->all, &m->bwrap));
+    printf("ratio %.2f\n", series_ratio(&m->all, &m->bwrap, SERIES_BLOCK));
     if (!o->other)
         return;
     print("other", &m->other);
-    printf("other_ratio %.2f\n", ratio(&m->all, &m->other));
+    printf("other_ratio %.2f\n", series_ratio(&m->all, &m->other, SERIES_BLOCK));
 }
 
 static void series(const struct options *o)
@@ -201,10 +162,10 @@ static void series(const struct options *o)
     struct measured m = {0}, warm = {0};
     BH_CLEANUP_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     open_kit(&k, o->dir);
-    for (size_t i = 0; i < BLOCK; i++)
+    for (size_t i = 0; i < SERIES_BLOCK; i++)
         one_box(&k, &o->how, null, &warm);
-    for (size_t i = 0; i < o->n; i += BLOCK) {
-        for (size_t turn = 0; turn < BLOCK; turn++)
+    for (size_t i = 0; i < o->n; i += SERIES_BLOCK) {
+        for (size_t turn = 0; turn < SERIES_BLOCK; turn++)
             one_box(&k, &o->how, null, &m);
         if (o->only_boxes)
             continue;
@@ -236,7 +197,7 @@ BH_NORETURN static void run_rounds(const char *dir, size_t n, int hear, int say)
     char c;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     open_kit(&k, dir);
-    for (size_t i = 0; i < BLOCK; i++)
+    for (size_t i = 0; i < SERIES_BLOCK; i++)
         one_box(&k, &how, null, &m);
     while (write(say, "", 1) == 1 && read(hear, &c, 1) == 1 && c == GO) {
         for (size_t i = 0; i < n; i++)
@@ -294,15 +255,15 @@ static void parallel(const struct options *o)
         runners[i] = start_runner(o->dir, i, o->n / LAUNCHERS);
     hear_all(runners);
     for (int round = 0; round < ROUNDS; round++) {
-        double start = now_us();
+        double start = series_now_us();
         run_program(shell);
-        double middle = now_us();
+        double middle = series_now_us();
         tell_all(runners, GO);
         hear_all(runners);
-        double end = now_us();
-        add(&theirs, (middle - start) / (double)o->n);
-        add(&ours, (end - middle) / (double)o->n);
-        add(&ratios, (middle - start) / (end - middle));
+        double end = series_now_us();
+        series_add(&theirs, (middle - start) / (double)o->n);
+        series_add(&ours, (end - middle) / (double)o->n);
+        series_add(&ratios, (middle - start) / (end - middle));
     }
     tell_all(runners, STOP);
     for (size_t i = 0; i < LAUNCHERS; i++) {
@@ -312,10 +273,10 @@ static void parallel(const struct options *o)
     }
     print("parallel_box", &ours);
     print("parallel_bwrap", &theirs);
-    printf("speedup %.2f\n", percentile(&ratios, 50));
-    bh_free(ours.of);
-    bh_free(theirs.of);
-    bh_free(ratios.of);
+    printf("speedup %.2f\n", series_percentile(&ratios, 50));
+    series_fini(&ours);
+    series_fini(&theirs);
+    series_fini(&ratios);
 }
 
 /* --- alive --- */
@@ -351,10 +312,10 @@ static void execs_alive(struct kit *k, struct kit_box *b, struct measured *m)
 {
     BH_CLEANUP_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (size_t block = 0; block < 10; block++) {
-        for (size_t i = 0; i < BLOCK; i++) {
-            double start = now_us();
+        for (size_t i = 0; i < SERIES_BLOCK; i++) {
+            double start = series_now_us();
             exec_in(k, b, null);
-            add(&m->exec, now_us() - start);
+            series_add(&m->exec, series_now_us() - start);
         }
         block_of(plain, &m->plain);
     }
@@ -368,23 +329,23 @@ static void alive(const struct options *o)
     int64_t pss = 0;
     open_kit(&k, o->dir);
     int64_t before = available();
-    double start = now_us();
+    double start = series_now_us();
     for (size_t i = 0; i < o->n; i++) {
         if (kit_create(&k, &boxes[i], &o->how) != 0)
             die("create", boxes[i].message);
     }
-    double made = now_us();
+    double made = series_now_us();
     int64_t after = available();
     for (size_t i = 0; i < o->n; i++)
         pss += pss_of(&boxes[i]);
     execs_alive(&k, &boxes[o->n - 1], &m);
-    double then = now_us();
+    double then = series_now_us();
     for (size_t i = 0; i < o->n; i++) {
         if (kit_destroy(&boxes[i], false) != 0)
             die("destroy", NULL);
     }
     printf("alive %zu\nalive_create_us %.0f\nalive_destroy_us %.0f\n", o->n, (made - start) / (double)o->n,
-           (now_us() - then) / (double)o->n);
+           (series_now_us() - then) / (double)o->n);
     printf("alive_pss_kib %.0f\nalive_all_kib %.0f\n", (double)pss / (double)o->n,
            (double)(before - after) / (double)o->n);
     print("alive_exec", &m.exec);

@@ -2,11 +2,17 @@
 /*
  * What forks of a prepared box cost, for tests/bench/forks, which reads the lines "KEY VALUE" that this prints.
  *
- *   disk [-n N] [-f FILES] [-k KIB] DIR  a box forked from a workspace of so many files, in turns with one that is
- * empty many [-n N] [-r ROUNDS] DIR          N forks at once, in turns with N plain boxes at once warm [-n N] DIR a
- * fork of a warm interpreter, in turns with a new one in a fork of the disk
+ *   disk [-n N] [-f FILES] [-k KIB] DIR
  *
- * As in boxes.c a block is twenty of each kind, and a ratio is the median of the blocks' ratios.
+ * a box forked from a workspace of so many files, in turns with one that is empty
+ *
+ *   many [-n N] [-r ROUNDS] DIR
+ *
+ * N forks at once, in turns with N plain boxes at once
+ *
+ *   warm [-n N] DIR
+ *
+ * a fork of a warm interpreter, in turns with a new one in a fork of the disk
  */
 #include <event2/event.h>
 #include <fcntl.h>
@@ -21,11 +27,11 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/units.h"
+#include "tests/bench/series.h"
 #include "tests/integration/boxes/kit.h"
 #include "workers/rootfs/layers.h"
 #include "workers/warm/helper.h"
 
-#define BLOCK 20
 #define IMPORTS "import json, asyncio, sqlite3, email.message, xml.dom.minidom, http.client, urllib.request, unittest\n"
 
 static int null_fd;
@@ -37,52 +43,10 @@ BH_NORETURN static void die(const char *what, const char *why)
     exit(1);
 }
 
-static double now_us(void)
-{
-    return (double)bh_mono_now().ns / 1000.0;
-}
-
-/* --- series of numbers --- */
-
-struct series {
-    double *of;
-    size_t n, cap;
-};
-
-static void add(struct series *s, double value)
-{
-    *BH_PUSH(s->of, s->n, s->cap) = value;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double percentile_of(const double *values, size_t n, unsigned p)
-{
-    BH_CLEANUP_FREE double *sorted = bh_memdup(values, n * sizeof(double));
-    qsort(sorted, n, sizeof(double), by_value);
-    return sorted[(n - 1) * p / 100];
-}
-
-static double ratio(const struct series *a, const struct series *b, size_t block)
-{
-    struct series ratios = {0};
-    for (size_t i = 0; i < a->n && i < b->n; i += block) {
-        size_t len = a->n - i < block ? a->n - i : block;
-        add(&ratios, percentile_of(a->of + i, len, 50) / percentile_of(b->of + i, len, 50));
-    }
-    double middle = percentile_of(ratios.of, ratios.n, 50);
-    bh_free(ratios.of);
-    return middle;
-}
-
 static void print(const char *what, const struct series *s)
 {
-    printf("%s_p50 %.0f\n%s_p95 %.0f\n%s_p99 %.0f\n", what, percentile_of(s->of, s->n, 50), what,
-           percentile_of(s->of, s->n, 95), what, percentile_of(s->of, s->n, 99));
+    printf("%s_p50 %.0f\n%s_p95 %.0f\n%s_p99 %.0f\n", what, series_percentile(s, 50), what, series_percentile(s, 95),
+           what, series_percentile(s, 99));
 }
 
 /* --- boxes --- */
@@ -151,10 +115,10 @@ static void prepare(struct kit *k, const char *layer, long files, long kib)
 static double fork_once(struct kit *k, const char *layer)
 {
     struct kit_box b;
-    double start = now_us();
+    double start = series_now_us();
     create(k, &b, &(struct kit_how){.layer = layer});
     exec_in(k, &b, (const char *const[]){"/bin/true", NULL});
-    double took = now_us() - start;
+    double took = series_now_us() - start;
     destroy(&b);
     return took;
 }
@@ -162,17 +126,17 @@ static double fork_once(struct kit *k, const char *layer)
 static void bench_disk(struct kit *k, long n, long files, long kib)
 {
     struct series full = {0}, empty = {0};
-    double start = now_us();
+    double start = series_now_us();
     prepare(k, "full", files, kib);
-    printf("freeze_full_ms %.0f\n", (now_us() - start) / 1000);
+    printf("freeze_full_ms %.0f\n", (series_now_us() - start) / 1000);
     prepare(k, "empty", 0, 0);
-    for (long i = 0; i < n; i += BLOCK) {
-        for (long j = i; j < n && j < i + BLOCK; j++)
-            add(&full, fork_once(k, "full"));
-        for (long j = i; j < n && j < i + BLOCK; j++)
-            add(&empty, fork_once(k, "empty"));
+    for (long i = 0; i < n; i += SERIES_BLOCK) {
+        for (long j = i; j < n && j < i + SERIES_BLOCK; j++)
+            series_add(&full, fork_once(k, "full"));
+        for (long j = i; j < n && j < i + SERIES_BLOCK; j++)
+            series_add(&empty, fork_once(k, "empty"));
     }
-    printf("ratio %.2f\n", ratio(&full, &empty, BLOCK));
+    printf("ratio %.2f\n", series_ratio(&full, &empty, SERIES_BLOCK));
     print("full", &full);
     print("empty", &empty);
 }
@@ -226,7 +190,7 @@ static double at_once(struct kit *k, const char *layer, size_t n)
     static unsigned serial;
     BH_CLEANUP_FREE struct one *all = bh_calloc(n, sizeof(*all));
     size_t left = n;
-    double start = now_us();
+    double start = series_now_us();
     for (size_t i = 0; i < n; i++) {
         all[i] = (struct one){.k = k, .layer = layer, .left = &left};
         (void)snprintf(all[i].key, sizeof(all[i].key), "m%u", ++serial);
@@ -236,7 +200,7 @@ static double at_once(struct kit *k, const char *layer, size_t n)
     }
     while (left > 0)
         kit_turn(k);
-    return now_us() - start;
+    return series_now_us() - start;
 }
 
 static void bench_many(struct kit *k, size_t n, long rounds)
@@ -245,10 +209,10 @@ static void bench_many(struct kit *k, size_t n, long rounds)
     prepare(k, "state", 1000, 4);
     (void)at_once(k, "state", n); /* folders are made once */
     for (long i = 0; i < rounds; i++) {
-        add(&forks, at_once(k, "state", n));
-        add(&plain, at_once(k, NULL, n));
+        series_add(&forks, at_once(k, "state", n));
+        series_add(&plain, at_once(k, NULL, n));
     }
-    printf("many_ratio %.2f\nmany %zu\n", ratio(&forks, &plain, 1), n);
+    printf("many_ratio %.2f\nmany %zu\n", series_ratio(&forks, &plain, 1), n);
     print("many_forks", &forks);
     print("many_plain", &plain);
 }
@@ -324,14 +288,14 @@ static struct line first_line(struct kit *k, const struct kit_how *how, const st
     struct kit_box b;
     struct kit_exec e = {.spec = *spec};
     bool said = false;
-    double start = now_us();
+    double start = series_now_us();
     create(k, &b, how);
-    double made = now_us();
+    double made = series_now_us();
     kit_start(&b, &e);
     struct event *event = event_new(k->loop, e.out_fd, EV_READ, on_readable, &said);
     event_add(event, NULL);
     kit_wait(k, &said);
-    double now = now_us();
+    double now = series_now_us();
     event_free(event);
     kit_finish(&b, &e);
     if (e.result.end != BH_EXEC_EXITED || strncmp(e.out.data, "here\n", 5) != 0)
@@ -354,17 +318,17 @@ static void bench_warm(struct kit *k, long n)
     const struct kit_how beneath = {.beneath = w.exec.exec, .layer = "warm"}, disk = {.layer = "warm"};
     const struct bh_exec_spec forked = {.argv = warm_argv, .env = env, .fork = true},
                               run = {.argv = cold_argv, .env = env};
-    for (long i = 0; i < n; i += BLOCK) {
-        for (long j = i; j < n && j < i + BLOCK; j++) {
+    for (long i = 0; i < n; i += SERIES_BLOCK) {
+        for (long j = i; j < n && j < i + SERIES_BLOCK; j++) {
             struct line line = first_line(k, &beneath, &forked);
-            add(&warm, line.wish);
-            add(&there, line.box);
-            add(&kib, line.kib);
+            series_add(&warm, line.wish);
+            series_add(&there, line.box);
+            series_add(&kib, line.kib);
         }
-        for (long j = i; j < n && j < i + BLOCK; j++)
-            add(&cold, first_line(k, &disk, &run).wish);
+        for (long j = i; j < n && j < i + SERIES_BLOCK; j++)
+            series_add(&cold, first_line(k, &disk, &run).wish);
     }
-    printf("warm_ratio %.3f\n", ratio(&warm, &cold, BLOCK));
+    printf("warm_ratio %.3f\n", series_ratio(&warm, &cold, SERIES_BLOCK));
     print("warm", &warm);
     print("there", &there);
     print("cold", &cold);
