@@ -5,8 +5,6 @@
 source "$(dirname "$0")/lib.sh"
 begin "$1" "$0" "$@"
 
-json() { printf '%s' "$out" | field "$1"; }
-
 # --- init, lint, plan
 expect 0 'init writes a starter' bulkhead init first
 check 'the file is there' test -f first/pipeline.yaml

@@ -104,13 +104,6 @@ for what in arg3m envvalue; do
 done
 
 # --- the end comes from outside
-wait_for() { # command…: until it succeeds; gives up after 20 s
-  local end=$((SECONDS + 20))
-  until "$@" 2> /dev/null; do
-    [ "$SECONDS" -lt "$end" ] || return 1
-    read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]
-  done
-}
 printed() { bulkhead logs "@latest:$1" --no-prefix 2> /dev/null | grep -q here; }
 cat > p.yaml << 'YAML'
 version: 1
@@ -120,7 +113,7 @@ agents: [{name: a, run: '[ "$BULKHEAD_TRY" -gt 1 ] || { echo here; exec sleep 86
 YAML
 "$work/bin/bulkhead" run p.yaml -q > /dev/null 2>&1 &
 pid=$!
-check 'it runs' wait_for printed lost
+check 'it runs' wait_until printed lost
 read -r init _ < "$(echo "$BULKHEAD_HOME"/runs/*/boxes/*/pid)"
 kill -9 "$init"
 status=0
@@ -135,7 +128,7 @@ same '  the next try is a success' "$(field '["agents"][0]["attempts"][1]["statu
 sed -i 's/name: lost/name: cancelled/' p.yaml
 "$work/bin/bulkhead" run p.yaml -q > /dev/null 2>&1 &
 pid=$!
-check 'another runs' wait_for printed cancelled
+check 'another runs' wait_until printed cancelled
 kill -TERM $pid # a background job of a script ignores SIGINT from its birth; this is the same act
 status=0
 wait $pid || status=$?

@@ -5,22 +5,10 @@
 source "$(dirname "$0")/lib.sh"
 begin "$1" "$0" "$@"
 
-wait_for_line() { # run agent line: waits until the agent has printed the line
-  while [ "$(bulkhead logs "$1" -a "$2" --no-prefix 2> /dev/null | tail -n 1)" != "$3" ]; do read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]; done
-}
-
 kill_when() { # agent line: starts p.yaml, kills bulkhead when the agent has printed the line; $run
-  : > run.err # or the run before is taken for this one
-  "$work/bin/bulkhead" run p.yaml > run.out 2> run.err &
-  local pid=$!
-  run=
-  while [ -z "$run" ]; do
-    run=$(sed -n 's/^run \([^:]*\):.*/\1/p' run.err)
-    read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]
-  done
-  wait_for_line "$run" "$1" "$2"
-  kill -s KILL "$pid"
-  wait "$pid" || [ $? -eq 137 ]
+  start_run p.yaml
+  until last_line_is "$run" "$1" "$2"; do pause; done
+  kill_run
 }
 
 cat > p.yaml << 'YAML'

@@ -5,8 +5,6 @@
 source "$(dirname "$0")/lib.sh"
 begin "$1" "$0" "$@"
 
-json() { printf '%s' "$out" | field "$1"; }
-
 says_nothing() { # description operand
   expect 0 "$1" bulkhead advise "$2"
   same "$1: silence" "$out$errs" ''

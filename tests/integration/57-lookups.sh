@@ -6,25 +6,6 @@
 source "$(dirname "$0")/lib.sh"
 begin "$1" "$0" "$@"
 
-pause() { read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]; }
-json() { printf '%s' "$out" | field "$1"; }
-
-wait_for_line() { # agent line
-  local end=$((SECONDS + 20))
-  while [ "$(bulkhead logs @latest -a "$1" --no-prefix 2> /dev/null | tail -n 1)" != "$2" ]; do
-    [ "$SECONDS" -lt "$end" ] || return 1
-    pause
-  done
-}
-
-wait_until() { # command…
-  local end=$((SECONDS + 20))
-  until "$@" > /dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || return 1
-    pause
-  done
-}
-
 has_fork() { [ -e "$(echo home/shells/*/boxes/box)" ]; }
 
 printf 'one\ntwo\nthree\n' > text.txt
@@ -238,8 +219,8 @@ YAML
 "$work/bin/bulkhead" run live.yaml -q > live.out 2> live.err &
 pid=$!
 check 'a run that goes on' wait_until bulkhead show @latest:live
-check 'the agents are at work' wait_for_line a up
-check 'both' wait_for_line c up
+check 'the agents are at work' wait_until last_line_is @latest a up
+check 'both' wait_until last_line_is @latest c up
 expect 5 'a command beside an agent' bulkhead shell @latest a -- sh -c 'cat made.txt; echo "$BULKHEAD_AGENT"; echo seen > seen; exit 5'
 same 'is in its box' "$out" $'hi\na'
 has 'which is named' "$errs" "beside attempt 1 of 'a', in its live box"
@@ -249,7 +230,7 @@ expect 127 'what is not there' bulkhead shell @latest c -- nonesuch
 expect 0 'with our input' bash -c 'echo "cat made.txt" | "$0" shell @latest a' "$work/bin/bulkhead"
 same 'read' "$out" hi
 expect 130 'a signal' timeout --preserve-status -s INT 1 "$work/bin/bulkhead" shell @latest a -- sleep 100
-check 'the agent is still there' wait_for_line a up
+check 'the agent is still there' wait_until last_line_is @latest a up
 expect 2 'diff of a box in use' bulkhead diff @latest a
 has 'says so' "$errs" 'is still at work in its box'
 expect 0 'gc' bulkhead gc -o json
@@ -280,7 +261,7 @@ YAML
 "$work/bin/bulkhead" run making.yaml -q > making.out 2> making.err &
 pid=$!
 check 'a preparation that goes on' wait_until bulkhead show @latest:making
-check 'it is at work' wait_for_line a 'prep up'
+check 'it is at work' wait_until last_line_is @latest a 'prep up'
 expect 2 'a command beside a preparation' bulkhead shell @latest:making a -- touch intruder
 has 'is refused' "$errs" 'the box in use is that of a preparation, whose state attempts and later runs start from'
 has 'with what to do' "$errs" 'enter the box of an attempt'

@@ -14,8 +14,8 @@ states() { # run: how many kept states there are of it, and how they were come b
   rows "$1" | awk '$1 == "setup" || $1 == "prepare" {print $1, $2}'
 }
 
-wait_for_log() { # run agent text
-  while ! bulkhead logs "$1" -a "$2" --no-prefix 2> /dev/null | grep -qF "$3"; do read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]; done
+said() { # run agent text
+  bulkhead logs "$1" -a "$2" --no-prefix 2> /dev/null | grep -qF "$3"
 }
 
 # --- one dies of everything, the others run on ---
@@ -215,17 +215,9 @@ same "each is told who had passed" "$(bulkhead explain @latest fixer | grep -c '
 # --- bulkhead dies while a state is made, or attempts run ---
 
 start() { # document agent text: runs it, kills bulkhead when the agent has said so; $run
-  : > run.err
-  "$work/bin/bulkhead" run "$1" > run.out 2> run.err &
-  local pid=$!
-  run=
-  while [ -z "$run" ]; do
-    run=$(sed -n 's/^run \([^:]*\):.*/\1/p' run.err)
-    read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]
-  done
-  wait_for_log "$run" "$2" "$3"
-  kill -s KILL "$pid"
-  wait "$pid" || [ $? -eq 137 ]
+  start_run "$1"
+  until said "$run" "$2" "$3"; do pause; done
+  kill_run
 }
 cat > dies.yaml << 'YAML'
 version: 1

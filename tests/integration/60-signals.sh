@@ -25,7 +25,7 @@ start() { # file: starts a run and waits until its second agent runs; $pid, $run
       'running'*second*) break ;;
     esac
   done < <(cat progress)
-  while [ "$(bulkhead logs "$run" -a second --no-prefix)" != up ]; do read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]; done
+  while [ "$(bulkhead logs "$run" -a second --no-prefix)" != up ]; do pause; done
 }
 
 ended() { # wanted status, description

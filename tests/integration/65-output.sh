@@ -244,14 +244,7 @@ rm -rf "$BULKHEAD_HOME"/runs
 
 # --- readers that do not read, and one that does
 crew per-agent 4 20000000 1MiB 10000000 > p.yaml
-: > run.err
-"$work/bin/bulkhead" run p.yaml > run.out 2> run.err &
-pid=$!
-run=
-while [ -z "$run" ]; do
-  run=$(sed -n 's/^run \([^:]*\):.*/\1/p' run.err)
-  read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]
-done
+start_run p.yaml
 "$work/bin/bulkhead" logs "$run" -f > /dev/null &
 frozen=$!
 kill -STOP "$frozen"
@@ -288,16 +281,9 @@ print(sorted(sums.items()))')" "[('a1', 20000000), ('a2', 20000000), ('a3', 2000
 YAML
   done
 } > p.yaml
-: > run.err # or the run before is taken for this one
-"$work/bin/bulkhead" run p.yaml > run.out 2> run.err &
-pid=$!
-run=
-while [ -z "$run" ] || ! bulkhead logs "$run" -a e --no-prefix 2> /dev/null | grep -q '^line 3000 '; do
-  run=$(sed -n 's/^run \([^:]*\):.*/\1/p' run.err)
-  read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]
-done
-kill -KILL "$pid"
-wait "$pid" || [ $? -eq 137 ]
+start_run p.yaml
+until bulkhead logs "$run" -a e --no-prefix 2> /dev/null | grep -q '^line 3000 '; do pause; done
+kill_run
 torn() { # lines of the run that are no lines of an agent
   bulkhead logs "$1" -o json | python3 -c '
 import json, sys

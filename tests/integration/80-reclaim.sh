@@ -9,26 +9,9 @@ boxes=$2
 seed=${BH_SEED:-$$}
 tag=86000.$$ # what agents of this test sleep for: their command line names them
 
-pause() { read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]; }
-
-json() { printf '%s' "$out" | field "$1"; }
-
-wait_for_line() { # run agent line
-  while [ "$(bulkhead logs "$1" -a "$2" --no-prefix 2> /dev/null | tail -n 1)" != "$3" ]; do pause; done
-}
-
-start_run() { # file: $pid, $run, when agent a has said up
-  : > run.err
-  "$work/bin/bulkhead" run "$1" > run.out 2> run.err &
-  pid=$!
-  run=
-  while [ -z "$run" ]; do run=$(sed -n 's/^run \([^:]*\):.*/\1/p' run.err); pause; done
-  wait_for_line "$run" a up
-}
-
-kill_run() {
-  kill -s KILL "$pid"
-  wait "$pid" 2> /dev/null || [ $? -eq 137 ]
+start_up() { # file: $pid, $run, when agent a has said up
+  start_run "$1"
+  until last_line_is "$run" a up; do pause; done
 }
 
 # What a state directory holds beyond its records, the content store and whole bases.
@@ -84,7 +67,7 @@ version: 1
 name: dead
 agents: [{name: a, run: 'echo up; test "\$BULKHEAD_TRY" != 1 || sleep $tag; echo 1 > out/x', outputs: [x]}]
 YAML
-start_run p.yaml
+start_up p.yaml
 expect 0 'gc beside a live run' bulkhead gc -o json
 same 'does not touch it' "$(json '["removed"].__len__()') $(json '["in_use"]')" '0 1'
 check 'its box is there' test -d "home/runs/$run/boxes"
@@ -110,7 +93,7 @@ expect 0 'with its output' bulkhead get "$run" x --to - -q
 same 'right' "$out" 1
 
 # --- numbers that are somebody else's by now
-start_run p.yaml
+start_up p.yaml
 kill_run
 check 'it is gone' wait_for_none
 cat never > /dev/null & # nobody writes
@@ -154,7 +137,7 @@ agents:
   - {name: a, run: 'echo frozen > scratch; echo 1 > out/a; echo up', outputs: [a]}
   - {name: b, inputs: [a], run: 'test "\$BULKHEAD_TRY" != 1 || sleep $tag; cat scratch > out/b', outputs: [b]}
 YAML
-start_run frozen.yaml
+start_up frozen.yaml
 while [ -z "$(agents)" ]; do pause; done
 kill_run
 check 'its agents die with it' wait_for_no_agent
@@ -187,7 +170,7 @@ expect 0 'a run' bulkhead run plain.yaml -q
 check 'sweeps half bases as well' test ! -e home/bases/.bh-tmp-live -a ! -e home/bases/.bh-tmp-again
 
 # --- a launcher that is killed
-start_run p.yaml
+start_up p.yaml
 kill -s KILL "$(cat "/proc/$pid/task/$pid/children")"
 got=0
 wait "$pid" || got=$?

@@ -85,6 +85,42 @@ field() {
   python3 -c 'import json,sys; v=json.load(sys.stdin); print(eval("v"+sys.argv[1]))' "$1"
 }
 
+# The same of what was printed last.
+json() { printf '%s' "$out" | field "$1"; }
+
+# A timed wait for nothing, between two looks at what is waited for.
+pause() { read -r -t 0.02 -u 9 _ || [ $? -gt 128 ]; }
+
+# Until the command succeeds; gives up after 20 s.
+wait_until() { # command…
+  local end=$((SECONDS + 20))
+  until "$@" > /dev/null 2>&1; do
+    [ "$SECONDS" -lt "$end" ] || return 1
+    pause
+  done
+}
+
+last_line_is() { # run agent line
+  [ "$(bulkhead logs "$1" -a "$2" --no-prefix 2> /dev/null | tail -n 1)" = "$3" ]
+}
+
+# Starts a run in the background, of which it waits for the name: $pid, $run. What it prints is in run.out and run.err.
+start_run() { # document
+  : > run.err # or the run before is taken for this one
+  "$work/bin/bulkhead" run "$1" > run.out 2> run.err &
+  pid=$!
+  run=
+  while [ -z "$run" ]; do
+    run=$(sed -n 's/^run \([^:]*\):.*/\1/p' run.err)
+    pause
+  done
+}
+
+kill_run() { # the one that start_run has started
+  kill -s KILL "$pid"
+  wait "$pid" 2> /dev/null || [ $? -eq 137 ]
+}
+
 # Processes that run one of this test's own programs, whatever namespace they are in.
 own_processes() {
   local p exe
@@ -99,7 +135,7 @@ wait_for_none() {
   local end=$((SECONDS + 10))
   while [ -n "$(own_processes)" ]; do
     [ "$SECONDS" -lt "$end" ] || return 1
-    read -r -t 0.02 -u 9 _ || [ $? -gt 128 ] # a timed wait for nothing
+    pause
   done
 }
 
