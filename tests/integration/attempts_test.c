@@ -12,36 +12,18 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "tests/integration/ns_rig.h"
 #include "tests/unit/workers/rig.h"
 
 #define SUCCEEDED BH_OUTCOME_SUCCEEDED
 #define FAILED BH_OUTCOME_FAILED
 
 static struct rig *r;
-static char *why_no_boxes;
-
-static struct bh_boxes *make_boxes(struct event_base *loop, const char *home)
-{
-    struct bh_boxes *boxes = NULL;
-    struct bh_err *err = NULL;
-    int sock;
-    int64_t pid;
-    int rc = bh_launcher_start(home, -1, &sock, &pid, &err);
-    if (rc == 0)
-        rc = bh_boxes_ns_new(loop, sock, home, &boxes, &err);
-    if (rc != 0)
-        why_no_boxes = bh_strdup(bh_err_message(err));
-    bh_err_free(err);
-    return boxes;
-}
 
 static int group_setup(void **state)
 {
-    const char *bin = getenv("BH_BIN");
     (void)state;
-    if (bin)
-        setenv("BULKHEAD_LIBEXEC", bin, 1);
-    r = rig_new_with(make_boxes);
+    r = ns_rig_new();
     return 0;
 }
 
@@ -50,7 +32,6 @@ static int group_teardown(void **state)
     (void)state;
     if (r)
         rig_free(r);
-    bh_free(why_no_boxes);
     return 0;
 }
 
@@ -58,7 +39,7 @@ static int needs_boxes(void **state)
 {
     (void)state;
     if (!r)
-        t_skip("boxes", why_no_boxes);
+        t_skip("boxes", ns_rig_why());
     return 0;
 }
 
