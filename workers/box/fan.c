@@ -256,13 +256,13 @@ uint64_t bh_fan_moment(struct bh_fan *f)
 
 /* --- questions --- */
 
-static void add_writer(struct bh_fan_writers *ret, const struct mark *m, uint64_t since)
+static void add_writer(struct bh_box_writers *ret, const struct mark *m, uint64_t since)
 {
     if (m->wrote <= since && m->opened <= since)
         return;
     bool wrote = m->wrote > since;
     for (size_t i = 0; i < ret->n; i++) {
-        struct bh_fan_writer *w = &ret->of[i];
+        struct bh_box_writer *w = &ret->of[i];
         if (w->tag != m->tag)
             continue;
         w->wrote = w->wrote || wrote;
@@ -270,24 +270,24 @@ static void add_writer(struct bh_fan_writers *ret, const struct mark *m, uint64_
             w->at = m->at;
         return;
     }
-    if (ret->n < BH_FAN_WRITERS_MAX)
-        ret->of[ret->n++] = (struct bh_fan_writer){m->tag, wrote, m->at};
+    if (ret->n < BH_BOX_WRITERS_MAX)
+        ret->of[ret->n++] = (struct bh_box_writer){m->tag, wrote, m->at};
     else
         ret->whole = false;
 }
 
-static void add_writers(const struct bh_fan *f, const char *key, uint64_t since, struct bh_fan_writers *ret)
+static void add_writers(const struct bh_fan *f, const char *key, uint64_t since, struct bh_box_writers *ret)
 {
     const struct trace *t = bh_map_get(f->traces, key);
     for (size_t i = 0; t && i < t->n; i++)
         add_writer(ret, &t->marks[i], since);
 }
 
-void bh_fan_ask(struct bh_fan *f, uint64_t since, uint64_t inode, const char *path, struct bh_fan_writers *ret)
+void bh_fan_ask(struct bh_fan *f, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret)
 {
     char key[24];
     (void)bh_fan_moment(f);
-    *ret = (struct bh_fan_writers){.whole = f->missed <= since};
+    *ret = (struct bh_box_writers){.whole = f->missed <= since};
     (void)snprintf(key, sizeof(key), "%llu", (unsigned long long)inode);
     if (inode != 0)
         add_writers(f, key, since, ret);

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "base/clock.h"
+#include "workers/box/box.h"
 
 struct bh_fan;
 
@@ -32,17 +32,6 @@ uint64_t bh_fan_moment(struct bh_fan *f);
 /* From now on, and for what was recorded and nobody's yet: what is written through this mount is of `tag`. */
 void bh_fan_name(struct bh_fan *f, uint64_t mount, uint64_t tag);
 
-struct bh_fan_writer {
-    uint64_t tag;      /* 0: through a mount that nobody has named */
-    bool wrote;        /* false: it had it open for writing, which may have been for nothing */
-    struct bh_wall at; /* when that was noticed last */
-};
-#define BH_FAN_WRITERS_MAX 16
-struct bh_fan_writers {
-    struct bh_fan_writer of[BH_FAN_WRITERS_MAX];
-    size_t n;
-    bool whole; /* no event since then was missed */
-};
-/* Since a moment: who wrote to the inode, or to what had the name, as the box sees it ("/workspace/out/x"). Takes what
- * waits before. */
-void bh_fan_ask(struct bh_fan *f, uint64_t since, uint64_t inode, const char *path, struct bh_fan_writers *ret);
+/* Since a moment: who wrote to the inode, or to what had the name, as the box sees it ("/workspace/out/x"); tag 0:
+ * through a mount that nobody has named. Takes what waits before. */
+void bh_fan_ask(struct bh_fan *f, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret);

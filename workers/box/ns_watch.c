@@ -169,7 +169,7 @@ uint64_t bh_ns_moment(struct bh_box *box)
     return box->fan ? bh_fan_moment(box->fan) : 0;
 }
 
-static bool some_unknown(const struct bh_fan_writers *w)
+static bool some_unknown(const struct bh_box_writers *w)
 {
     for (size_t i = 0; i < w->n; i++) {
         if (w->of[i].tag == 0)
@@ -180,18 +180,14 @@ static bool some_unknown(const struct bh_fan_writers *w)
 
 bool bh_ns_writers(struct bh_box *box, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret)
 {
-    struct bh_fan_writers found;
     *ret = (struct bh_box_writers){.n = 0};
     if (!box->fan)
         return false;
-    bh_fan_ask(box->fan, since, inode, path, &found);
-    if (some_unknown(&found)) {
+    bh_fan_ask(box->fan, since, inode, path, ret);
+    if (some_unknown(ret)) {
         BH_LIST_FOREACH (it, tmp, &box->execs)
             name_exec(EXEC(it));
-        bh_fan_ask(box->fan, since, inode, path, &found);
+        bh_fan_ask(box->fan, since, inode, path, ret);
     }
-    for (size_t i = 0; i < found.n && ret->n < BH_BOX_WRITERS_MAX; i++)
-        ret->of[ret->n++] = (struct bh_box_writer){found.of[i].tag, found.of[i].wrote, found.of[i].at};
-    ret->whole = found.whole;
     return true;
 }

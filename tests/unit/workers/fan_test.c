@@ -110,7 +110,7 @@ static uint64_t inode_of(const char *dir, const char *name)
 static void the_mount_says_who(void **state)
 {
     struct scene *s = begin(state);
-    struct bh_fan_writers w;
+    struct bh_box_writers w;
     put(s->a, "x", "1");
     uint64_t since = bh_fan_moment(s->fan);
     pid_t pid = fork(); /* gone before anybody asks */
@@ -132,7 +132,7 @@ static void the_mount_says_who(void **state)
 static void a_name_tells_of_what_was_replaced(void **state)
 {
     struct scene *s = begin(state);
-    struct bh_fan_writers w;
+    struct bh_box_writers w;
     BH_CLEANUP_FREE char *from = bh_asprintf("%s/t", s->a), *to = bh_asprintf("%s/x", s->a);
     put(s->b, "x", "theirs");
     (void)bh_fan_moment(s->fan); /* its name is read when the event is */
@@ -150,7 +150,7 @@ static void a_name_tells_of_what_was_replaced(void **state)
 static void a_store_into_a_mapping_is_an_opening(void **state)
 {
     struct scene *s = begin(state);
-    struct bh_fan_writers w;
+    struct bh_box_writers w;
     put(s->a, "x", "1");
     uint64_t since = bh_fan_moment(s->fan);
     BH_CLEANUP_FREE char *path = bh_asprintf("%s/x", s->b);
@@ -168,7 +168,7 @@ static void a_store_into_a_mapping_is_an_opening(void **state)
 static void reading_is_no_writing(void **state)
 {
     struct scene *s = begin(state);
-    struct bh_fan_writers w;
+    struct bh_box_writers w;
     char byte;
     put(s->a, "x", "1");
     BH_CLEANUP_FREE char *path = bh_asprintf("%s/x", s->b);
@@ -182,7 +182,7 @@ static void reading_is_no_writing(void **state)
 static void a_mount_may_be_named_later(void **state)
 {
     struct scene *s = begin(state);
-    struct bh_fan_writers w;
+    struct bh_box_writers w;
     bh_fan_free(s->fan);
     s->fan = bh_fan_new();
     T_INT(bh_fan_start(s->fan, s->root), 0);
@@ -197,7 +197,7 @@ static void a_mount_may_be_named_later(void **state)
 static void what_stopped_keeps_its_record(void **state)
 {
     struct scene *s = begin(state);
-    struct bh_fan_writers w;
+    struct bh_box_writers w;
     put(s->a, "x", "1");
     (void)bh_fan_moment(s->fan);
     bh_fan_stop(s->fan);
@@ -213,7 +213,7 @@ static void what_stopped_keeps_its_record(void **state)
 static void a_flood_is_not_whole(void **state)
 {
     struct scene *s = begin(state);
-    struct bh_fan_writers w;
+    struct bh_box_writers w;
     char name[32];
     for (int i = 0; i < 9000; i++) {
         snprintf(name, sizeof(name), "f%d", i);
