@@ -43,7 +43,8 @@ static const char starter[] =
     "        run: |\n"
     "          { echo '# Notes'; sed 's/^/- /' in/facts.txt; } > out/notes.md\n"
     "          echo \"wrote $(wc -l < out/notes.md) lines of notes\"\n"
-    "        outputs: [notes.md]\n";
+    "        outputs: [notes.md]\n"
+    "        keep: always                          # its box stays, for `bulkhead diff` and `bulkhead shell`\n";
 
 /* The folder's name where it can be a pipeline's. */
 static char *name_of(const char *dir)

@@ -328,4 +328,15 @@ has 'nor the block higher' "$out" 'up 5'
 has 'who has no row is counted' "$out" 'more True'
 has 'an interrupt is answered' "$out" 'asked True True'
 
+# --- the first pipeline of the README, as it is written there
+mkdir readme
+cd readme
+commands=0
+while read -r command; do
+  commands=$((commands + 1))
+  expect 0 "README: $command" env PATH="$work/bin:$PATH" sh -c "$command" < /dev/null
+done < <(sed -n '/^bulkhead init demo/,/^```/p' "$BH_SOURCE/README.md" | sed 's/ *#.*//; /^```/d')
+check 'all of them' test "$commands" -ge 12
+cd ..
+
 done_testing
