@@ -65,7 +65,7 @@ static void put_whiteout(const struct rig *r, const char *name)
 {
     parents(r, name);
     if (mknodat(r->top, name, S_IFCHR, makedev(0, 0)) < 0)
-        t_skip("whiteouts", "no whiteout can be made here");
+        t_skip("whiteout", "no whiteout can be made here");
 }
 
 static void put_opaque(const struct rig *r, const char *name)
