@@ -522,18 +522,12 @@ static void hand_over(struct bh_box *box, bh_box_created_fn fn, void *arg, void 
 void bh_ns_box_create(struct ns *ns, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,
                       void (*on_lost)(void *arg))
 {
-    BH_CLEANUP_ERR struct bh_err *err = NULL;
-    struct bh_box_spec filled = *spec;
-    struct bh_box *box = NULL;
-    bool valid = bh_ns_limits_fill(ns, spec, &filled.limits, &err) == 0 && bh_ns_disk_room(ns, &err) == 0;
-    if (valid)
-        box = bh_ns_spare_take(ns, &filled);
+    struct bh_box *box = bh_ns_spare_take(ns, spec);
     if (box)
         hand_over(box, fn, arg, on_lost);
     else
         (void)bh_ns_box_make(ns, spec, fn, arg, on_lost);
-    if (valid)
-        bh_ns_spare_asked(ns, &filled);
+    bh_ns_spare_order(ns, spec);
 }
 
 /* --- close --- */

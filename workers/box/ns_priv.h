@@ -186,10 +186,11 @@ void bh_ns_box_finish_now(struct bh_box *box);
 struct bh_box *bh_ns_box_make(struct ns *ns, const struct bh_box_spec *spec, bh_box_created_fn fn, void *arg,
                               void (*on_lost)(void *arg));
 
-/* ns_spare.c: a box made ahead. The spec's limits are filled in. */
-/* One that is the caller's, with the spec's key; NULL: there is none. */
+/* ns_spare.c: a box made ahead. */
+/* Such a box is asked for: one that is the caller's, with the spec's key; NULL: there is none. */
 struct bh_box *bh_ns_spare_take(struct ns *ns, const struct bh_box_spec *spec);
-void bh_ns_spare_asked(struct ns *ns, const struct bh_box_spec *spec); /* such a box was asked for: may order another */
+void bh_ns_spare_order(struct ns *ns,
+                       const struct bh_box_spec *spec); /* it is on its way: makes another where it pays */
 void bh_ns_spare_none(struct ns *ns); /* a box could not be made: nothing is made ahead until some could */
 void bh_ns_spare_wake(struct ns *ns); /* some box has ended */
 void bh_ns_spare_fini(struct ns *ns);

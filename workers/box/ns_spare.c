@@ -127,7 +127,8 @@ static void make(struct ns *ns, const struct bh_box_spec *spec)
     ns->spare = s;
 }
 
-void bh_ns_spare_asked(struct ns *ns, const struct bh_box_spec *spec)
+/* A box is asked for: one more of a kind, or the first of another. */
+static void count_kind(struct ns *ns, const struct bh_box_spec *spec)
 {
     char *kind = kind_of(spec);
     if (kind && bh_streq(kind, ns->kind)) {
@@ -138,9 +139,7 @@ void bh_ns_spare_asked(struct ns *ns, const struct bh_box_spec *spec)
         ns->kind = kind;
         ns->alike = 0;
     }
-    if (ns->kind && ++ns->alike >= ALIKE_BEFORE && !ns->spare && !ns->broken)
-        make(ns, spec);
-    bh_ns_spare_wake(ns);
+    ns->alike += ns->kind != NULL;
 }
 
 static bool has_died(const struct bh_box *box)
@@ -152,9 +151,9 @@ static bool has_died(const struct bh_box *box)
 /* Its folder is found by its name until the launcher has opened it. */
 struct bh_box *bh_ns_spare_take(struct ns *ns, const struct bh_box_spec *spec)
 {
-    BH_CLEANUP_FREE char *kind = ns->spare ? kind_of(spec) : NULL;
-    struct bh_box *box = kind && bh_streq(kind, ns->kind) ? ns->spare->box : NULL;
-    if (!box || box->pidfd < 0 || box->state == BOX_ENDING || has_died(box))
+    count_kind(ns, spec);
+    struct bh_box *box = ns->spare ? ns->spare->box : NULL;
+    if (!box || box->pidfd < 0 || box->state == BOX_ENDING || has_died(box) || bh_ns_disk_room(ns, NULL) != 0)
         return NULL;
     if (bh_box_folder_rename(spec->run_dir, box->key, spec->key) < 0)
         return NULL; /* somebody has the name: the usual way says so */
@@ -163,6 +162,13 @@ struct bh_box *bh_ns_spare_take(struct ns *ns, const struct bh_box_spec *spec)
     box->key = bh_strdup(spec->key);
     box->spare = false;
     return box;
+}
+
+void bh_ns_spare_order(struct ns *ns, const struct bh_box_spec *spec)
+{
+    if (ns->alike >= ALIKE_BEFORE && !ns->spare && !ns->broken)
+        make(ns, spec);
+    bh_ns_spare_wake(ns);
 }
 
 void bh_ns_spare_fini(struct ns *ns)
