@@ -158,16 +158,19 @@ static int remove_inside(int fd)
 }
 
 /*
- * What an overlay leaves in its work directory is always the same: WORK/work/incompat/volatile. Taken away by name it
- * costs a fifth of a walk; whatever else there may be is found by the walk that follows.
+ * What an overlay leaves in its work directory is always the same: WORK/work/incompat/volatile/dirty. Taken away by
+ * name it costs a fifth of a walk; whatever else there may be is found by the walk that follows.
  */
 static void remove_overlays_mark(int dir)
 {
-    BH_CLEANUP_FD int work = bh_open_beneath(dir, "work", O_PATH | O_DIRECTORY, 0);
-    BH_CLEANUP_FD int mark = work >= 0 ? bh_open_beneath(work, "incompat", O_PATH | O_DIRECTORY, 0) : -1;
+    static const int flags = O_PATH | O_DIRECTORY;
+    BH_CLEANUP_FD int work = bh_open_beneath(dir, "work", flags, 0);
+    BH_CLEANUP_FD int incompat = work >= 0 ? bh_open_beneath(work, "incompat", flags, 0) : -1;
+    BH_CLEANUP_FD int mark = incompat >= 0 ? bh_open_beneath(incompat, "volatile", flags, 0) : -1;
     if (mark < 0)
         return;
-    if (unlinkat(mark, "volatile", AT_REMOVEDIR) == 0 && unlinkat(work, "incompat", AT_REMOVEDIR) == 0)
+    if (unlinkat(mark, "dirty", 0) == 0 && unlinkat(incompat, "volatile", AT_REMOVEDIR) == 0 &&
+        unlinkat(work, "incompat", AT_REMOVEDIR) == 0)
         (void)unlinkat(dir, "work", AT_REMOVEDIR);
 }
 
