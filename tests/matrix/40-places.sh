@@ -54,7 +54,18 @@ has '  with the remedy' "$errs" '/dev/null'
 
 # --- what a process may have
 works '64 open files' prlimit --nofile=64:64
+for files in 12 18 19 20 34 63; do # at each of them another step has no descriptor left; `doctor` may have none for its answer
+  fresh_home
+  got=0
+  timeout 60 prlimit --nofile=$files:$files "$work/bin/bulkhead" doctor > /dev/null 2>&1 || got=$?
+  same "$files open files: doctor" "$got" 7
+  got=0
+  timeout 60 prlimit --nofile=$files:$files "$work/bin/bulkhead" run p.yaml > run.out 2> run.err || got=$?
+  same '  a run is refused' "$got" 7
+  nothing_left
+done
 refused '20 open files' 'set-up of boxes' 'ulimit -n' prlimit --nofile=20:20
+refused '63 open files' 'set-up of boxes' 'ulimit -n' prlimit --nofile=63:63
 works 'no new privileges' setpriv --no-new-privs
 if [ "$1" = root ]; then
   refused 'root without CAP_SYS_ADMIN' 'set-up of boxes' 'CAP_SYS_ADMIN' setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin

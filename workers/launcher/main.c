@@ -23,6 +23,8 @@
 
 #define WORKER 3
 #define KEPT 4
+/* With fewer some step in the middle of a box would fail, here or in the worker, who has the same limit. */
+#define FEWEST_FILES 64
 
 /* Before anything else: from here on we do not outlive the worker. */
 static void be_mortal(const char *parent)
@@ -51,11 +53,19 @@ static void set_up_process(void)
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
 }
 
+static int check_files(struct bh_launcher *l)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FEWEST_FILES)
+        return bh_fail(&l->fail, EMFILE, "have %d files open at once", FEWEST_FILES);
+    return 0;
+}
+
 static int set_up_boxes(struct bh_launcher *l, const char *home, int init_fd)
 {
     l->filter = bh_filter_make(false, &l->fail);
     l->server_filter = l->filter < 0 ? -1 : bh_filter_make(true, &l->fail);
-    if (l->server_filter < 0 || bh_ids_enter(l) < 0 || bh_tree_enter(l, home) < 0)
+    if (l->server_filter < 0 || check_files(l) < 0 || bh_ids_enter(l) < 0 || bh_tree_enter(l, home) < 0)
         return -1;
     if (bh_probe_all(l) < 0)
         return -1;

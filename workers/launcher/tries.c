@@ -31,6 +31,7 @@
 static struct fixture {
     char dir[32];     /* below the state directory; "": none */
     int mount, error; /* a detached copy of the mount at `dir`, as boxes get theirs, or why there is none */
+    int held[4];      /* what removing the folder will need: no try takes the last descriptors, so nothing is left behind */
 } fixture = {.mount = -1};
 
 static int do_nothing(const struct bh_launcher *l, struct bh_fail *fail)
@@ -284,18 +285,30 @@ static int make_folder(const struct bh_launcher *l)
     return l->in_tree && fixture.mount < 0 ? -1 : 0;
 }
 
+static int hold(void)
+{
+    int rc = 0;
+    for (size_t i = 0; i < BH_ARRAY_LEN(fixture.held); i++) {
+        fixture.held[i] = open("/dev/null", O_PATH | O_CLOEXEC);
+        rc = fixture.held[i] < 0 ? -1 : rc;
+    }
+    return rc;
+}
+
 void bh_tries_begin(const struct bh_launcher *l, bool with_overlay)
 {
-    fixture = (struct fixture){.mount = -1};
+    fixture = (struct fixture){.mount = -1, .held = {-1, -1, -1, -1}};
     if (!with_overlay)
         return;
-    if (make_folder(l) < 0)
+    if (hold() < 0 || make_folder(l) < 0)
         fixture.error = errno ? errno : EIO;
 }
 
 void bh_tries_end(const struct bh_launcher *l)
 {
     bh_close(BH_TAKE_FD(fixture.mount));
+    for (size_t i = 0; i < BH_ARRAY_LEN(fixture.held); i++)
+        bh_close(BH_TAKE_FD(fixture.held[i]));
     if (fixture.dir[0])
         (void)bh_rmtree_at(l->home, fixture.dir);
 }
