@@ -31,7 +31,7 @@
 static struct fixture {
     char dir[32];     /* below the state directory; "": none */
     int mount, error; /* a detached copy of the mount at `dir`, as boxes get theirs, or why there is none */
-    int held[4];      /* what removing the folder will need: no try takes the last descriptors, so nothing is left behind */
+    int held[4]; /* what removing the folder will need: no try takes the last descriptors, so nothing is left behind */
 } fixture = {.mount = -1};
 
 static int do_nothing(const struct bh_launcher *l, struct bh_fail *fail)
