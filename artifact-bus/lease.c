@@ -21,6 +21,8 @@ enum {
     FILES_MAX = 100000,
     LAYERS_MAX = 1000,
     COUNT_MAX = 1000000, /* attempts and tries */
+    ENDPOINTS_MAX = 1000,
+    ALLOW_MAX = 65536, /* entries of an allow-list */
 };
 #define TEXT_MAX (4 * 1024 * 1024) /* what lies in the box as a file of its own: prompt, parameters, needs */
 
@@ -49,6 +51,30 @@ static const struct bh_field input_fields[] = {
 };
 static const struct bh_shape input_shape = SHAPE("input", bh_lease_file, input_fields);
 
+/* --- what an artifact must be --- */
+
+static const char *const validate_words[] = {
+    [BH_VALIDATE_ANY] = "any", [BH_VALIDATE_JSON] = "json",   [BH_VALIDATE_JSONL] = "jsonl",
+    [BH_VALIDATE_CSV] = "csv", [BH_VALIDATE_TEXT] = "text",   [BH_VALIDATE_BINARY] = "binary",
+    [BH_VALIDATE_DIR] = "dir", [BH_VALIDATE_PATCH] = "patch", NULL,
+};
+
+static const struct bh_field validate_fields[] = {
+    FIELD(bh_lease_validate, kind, .kind = BH_FIELD_WORD, .words = validate_words),
+    FIELD(bh_lease_validate, max_size, .kind = BH_FIELD_INT64, .min = -1, .max = INT64_MAX),
+    FIELD(bh_lease_validate, max_lines, .kind = BH_FIELD_INT64, .min = -1, .max = INT64_MAX),
+    FIELD(bh_lease_validate, max_files, .kind = BH_FIELD_INT64, .min = -1, .max = INT64_MAX),
+    LIST(bh_lease_validate, paths, n_paths, .kind = BH_FIELD_TEXTS, .max = BH_PATH_TEXT_MAX, .max_items = ALLOW_MAX),
+    LIST(bh_lease_validate, command, n_command, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
+};
+static const struct bh_shape validate_shape = SHAPE("validation", bh_lease_validate, validate_fields);
+
+static const struct bh_field gate_fields[] = {
+    FIELD(bh_lease_gate, artifact, .kind = BH_FIELD_TEXT, .max = BH_ARTIFACT_MAX, .problem = bh_published_name_problem),
+    FIELD(bh_lease_gate, validate, .kind = BH_FIELD_STRUCT, .sub = &validate_shape),
+};
+static const struct bh_shape gate_shape = SHAPE("gate", bh_lease_gate, gate_fields);
+
 /* --- outputs --- */
 
 static const char *output_problem(const void *s)
@@ -66,6 +92,7 @@ static const struct bh_field output_fields[] = {
     FIELD(bh_lease_output, optional, .kind = BH_FIELD_BOOL),
     FIELD(bh_lease_output, max_size, .kind = BH_FIELD_INT64, .min = -1, .max = INT64_MAX),
     FIELD(bh_lease_output, max_files, .kind = BH_FIELD_INT64, .min = -1, .max = INT64_MAX),
+    FIELD(bh_lease_output, validate, .kind = BH_FIELD_STRUCT, .sub = &validate_shape),
 };
 static const struct bh_shape output_shape = SHAPE("output", bh_lease_output, output_fields, .problem = output_problem);
 
@@ -76,6 +103,66 @@ static const struct bh_field env_fields[] = {
     FIELD(bh_lease_env, value, .kind = BH_FIELD_TEXT, .max = ARG_MAX_BYTES),
 };
 static const struct bh_shape env_shape = SHAPE("variable", bh_lease_env, env_fields);
+
+/* --- ways out --- */
+
+static const char *const network_words[] = {
+    [BH_NET_NONE] = "none", [BH_NET_PUBLIC] = "public", [BH_NET_HOST] = "host", [BH_NET_ALLOW] = "allow", NULL,
+};
+
+static const char *network_problem(const void *s)
+{
+    const struct bh_lease_network *n = s;
+    return n->kind != BH_NET_ALLOW && n->n_allow > 0 ? "has an allow-list that is not asked for" : NULL;
+}
+
+static const struct bh_field network_fields[] = {
+    FIELD(bh_lease_network, kind, .kind = BH_FIELD_WORD, .words = network_words),
+    LIST(bh_lease_network, allow, n_allow, .kind = BH_FIELD_TEXTS, .min = 1, .max = BH_NAME_MAX * 2,
+         .max_items = ALLOW_MAX),
+};
+static const struct bh_shape network_shape =
+    SHAPE("network", bh_lease_network, network_fields, .problem = network_problem);
+
+static const char *secret_problem(const void *s)
+{
+    const struct bh_lease_secret *secret = s;
+    int ways = (secret->env ? 1 : 0) + (secret->file ? 1 : 0) + (secret->n_command > 0 ? 1 : 0);
+    return ways != 1 ? "has not exactly one of env, file and command" : NULL;
+}
+
+static const struct bh_field secret_fields[] = {
+    FIELD(bh_lease_secret, variable, .kind = BH_FIELD_OPT_TEXT, .min = 1, .max = BH_NAME_MAX,
+          .problem = bh_rule_env_name),
+    FIELD(bh_lease_secret, name, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_NAME_MAX),
+    FIELD(bh_lease_secret, env, .kind = BH_FIELD_OPT_TEXT, .min = 1, .max = BH_PATH_TEXT_MAX,
+          .problem = bh_rule_env_name),
+    FIELD(bh_lease_secret, file, .kind = BH_FIELD_OPT_TEXT, .min = 1, .max = BH_PATH_TEXT_MAX),
+    LIST(bh_lease_secret, command, n_command, .kind = BH_FIELD_TEXTS, .max = ARG_MAX_BYTES, .max_items = ARGS_MAX),
+};
+static const struct bh_shape secret_shape = SHAPE("secret", bh_lease_secret, secret_fields, .problem = secret_problem);
+
+static const struct bh_field endpoint_fields[] = {
+    FIELD(bh_lease_endpoint, name, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_NAME_MAX),
+    FIELD(bh_lease_endpoint, upstream, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_PATH_TEXT_MAX),
+    LIST(bh_lease_endpoint, headers, n_headers, .kind = BH_FIELD_STRUCTS, .sub = &env_shape,
+         .max_items = ENDPOINTS_MAX),
+    LIST(bh_lease_endpoint, secrets, n_secrets, .kind = BH_FIELD_STRUCTS, .sub = &secret_shape,
+         .max_items = ENDPOINTS_MAX),
+    LIST(bh_lease_endpoint, allow, n_allow, .kind = BH_FIELD_TEXTS, .min = 1, .max = BH_PATH_TEXT_MAX,
+         .max_items = ALLOW_MAX),
+    LIST(bh_lease_endpoint, env, n_env, .kind = BH_FIELD_STRUCTS, .sub = &env_shape, .max_items = ENV_MAX),
+    FIELD(bh_lease_endpoint, max_parallel, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_lease_endpoint, tainted, .kind = BH_FIELD_BOOL),
+};
+static const struct bh_shape endpoint_shape = SHAPE("endpoint", bh_lease_endpoint, endpoint_fields);
+
+/* One line for each phase. */
+#define NETWORK(name, phase)                                                                            \
+    {                                                                                                   \
+        .key = name, .kind = BH_FIELD_STRUCT, .at = offsetof(struct bh_lease, network[BH_NET_##phase]), \
+        .sub = &network_shape                                                                           \
+    }
 
 /* --- limits --- */
 
@@ -184,6 +271,19 @@ static const struct bh_field lease_fields[] = {
     FIELD(bh_lease, snapshot_key, .kind = BH_FIELD_OPT_TEXT, .max = BH_NAME_MAX, .problem = bh_rule_snapshot_key),
     FIELD(bh_lease, check, .kind = BH_FIELD_STRUCT, .sub = &check_shape),
     LIST(bh_lease, env, n_env, .kind = BH_FIELD_STRUCTS, .sub = &env_shape, .max_items = ENV_MAX),
+    FIELD(bh_lease, tainted, .kind = BH_FIELD_BOOL),
+    FIELD(bh_lease, private_, .kind = BH_FIELD_BOOL),
+    NETWORK("network_setup", SETUP),
+    NETWORK("network_prepare", PREPARE),
+    NETWORK("network_run", RUN),
+    NETWORK("network_check", CHECK),
+    LIST(bh_lease, ranges, n_ranges, .kind = BH_FIELD_TEXTS, .min = 1, .max = BH_NAME_MAX, .max_items = ALLOW_MAX),
+    LIST(bh_lease, endpoints, n_endpoints, .kind = BH_FIELD_STRUCTS, .sub = &endpoint_shape,
+         .max_items = ENDPOINTS_MAX),
+    LIST(bh_lease, secrets, n_secrets, .kind = BH_FIELD_STRUCTS, .sub = &secret_shape, .max_items = ENDPOINTS_MAX),
+    LIST(bh_lease, gates, n_gates, .kind = BH_FIELD_STRUCTS, .sub = &gate_shape, .max_items = FILES_MAX),
+    FIELD(bh_lease, max_requests, .kind = BH_FIELD_INT64, .max = INT64_MAX),
+    FIELD(bh_lease, max_tokens, .kind = BH_FIELD_INT64, .max = INT64_MAX),
     FIELD(bh_lease, user, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_NAME_MAX),
     FIELD(bh_lease, workdir, .kind = BH_FIELD_TEXT, .min = 1, .max = BH_PATH_TEXT_MAX),
     FIELD(bh_lease, prompt, .kind = BH_FIELD_OPT_TEXT, .max = TEXT_MAX),

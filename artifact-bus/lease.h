@@ -19,15 +19,72 @@ struct bh_lease_file { /* files, inputs: content that must lie in the box */
     char *name;       /* inputs: artifact name; files: NULL */
     char *provenance; /* inputs: JSON text, a member of in/.provenance.json; files: NULL */
 };
+/* What an artifact must be before it passes; -1 and an empty list: not asked. Zeroed it lets nothing pass: begin with
+ * BH_LEASE_VALIDATE_NOTHING. */
+struct bh_lease_validate {
+    enum bh_validate_kind {
+        BH_VALIDATE_ANY,
+        BH_VALIDATE_JSON,
+        BH_VALIDATE_JSONL,
+        BH_VALIDATE_CSV,
+        BH_VALIDATE_TEXT,
+        BH_VALIDATE_BINARY,
+        BH_VALIDATE_DIR,
+        BH_VALIDATE_PATCH,
+    } kind;
+    int64_t max_size, max_lines, max_files;
+    char **paths; /* of a folder or a patch: globs */
+    size_t n_paths;
+    char **command; /* in a box of its own, without network, over the artifact */
+    size_t n_command;
+};
+#define BH_LEASE_VALIDATE_NOTHING                                                 \
+    (struct bh_lease_validate)                                                    \
+    {                                                                             \
+        .kind = BH_VALIDATE_ANY, .max_size = -1, .max_lines = -1, .max_files = -1 \
+    }
 struct bh_lease_output {
     char *name, *glob; /* exactly one */
     char *path;        /* relative to /workspace; for a glob the output root, "out" */
     bool optional;
     int64_t max_size;  /* bytes, -1: none */
     int64_t max_files; /* globs */
+    struct bh_lease_validate validate;
+};
+struct bh_lease_gate { /* `accept … validate`: looked at before the agent's box gets its input */
+    char *artifact;    /* the name of an input */
+    struct bh_lease_validate validate;
 };
 struct bh_lease_env {
     char *name, *value;
+};
+
+/* The ways out of a box; phases in this order in `network`. */
+enum bh_net_phase { BH_NET_SETUP, BH_NET_PREPARE, BH_NET_RUN, BH_NET_CHECK, BH_N_NET_PHASES };
+struct bh_lease_network {
+    enum bh_net_kind { BH_NET_NONE, BH_NET_PUBLIC, BH_NET_HOST, BH_NET_ALLOW } kind;
+    char **allow; /* of ALLOW: "host:port", "*.suffix:port" */
+    size_t n_allow;
+};
+struct bh_lease_secret { /* a reference, never the value: whoever needs the value resolves it at the last moment */
+    char *variable;      /* in the environment of `run`, NULL in endpoints */
+    char *name;
+    char *env, *file; /* exactly one of env, file and command */
+    char **command;
+    size_t n_command;
+};
+struct bh_lease_endpoint {
+    char *name, *upstream;
+    struct bh_lease_env *headers; /* values may hold {{secrets.NAME}} */
+    size_t n_headers;
+    struct bh_lease_secret *secrets; /* those that the headers name */
+    size_t n_secrets;
+    char **allow; /* "POST /v1/messages" */
+    size_t n_allow;
+    struct bh_lease_env *env; /* for `run`; values may hold {{url}} */
+    size_t n_env;
+    int64_t max_parallel; /* over the run; 0: none said */
+    bool tainted;         /* tainted agents may have it */
 };
 
 struct bh_lease_box {
@@ -86,6 +143,17 @@ struct bh_lease {
     struct bh_lease_check check;
     struct bh_lease_env *env; /* complete: BULKHEAD_*, parameters, the agent's own */
     size_t n_env;
+    bool tainted, private_; /* the label of the agent and its box */
+    struct bh_lease_network network[BH_N_NET_PHASES];
+    char **ranges; /* addresses that the site permits beyond public ones: "10.0.0.0/8" */
+    size_t n_ranges;
+    struct bh_lease_endpoint *endpoints;
+    size_t n_endpoints;
+    struct bh_lease_secret *secrets; /* in the environment of `run` alone */
+    size_t n_secrets;
+    struct bh_lease_gate *gates;
+    size_t n_gates;
+    int64_t max_requests, max_tokens; /* of all endpoints of the attempt; 0: none said */
     char *user, *workdir;
     char *prompt;      /* text or NULL */
     char *params_json; /* /workspace/params.json */
@@ -124,6 +192,7 @@ struct bh_result {
     char *kept_box;                                    /* path of the kept box below home, or NULL */
     int64_t cpu_ms, max_rss_bytes, disk_bytes, box_ms; /* disk_bytes -1: nobody has looked */
     int64_t output_dropped;                            /* bytes of stdout and stderr beyond the output limit */
+    int64_t requests, tokens_in, tokens_out;           /* of endpoints */
     char *limits;         /* what held the limits: "memory=cgroup-v2 disk=watchdog …", NULL where it never ran */
     char *evidence;       /* JSON object: what is known of a collision or a wedge (docs/watch.md), or NULL */
     char *snapshot;       /* digest of what it started from (RUN) or made, or NULL */

@@ -348,6 +348,7 @@ static void fill_outputs(const struct maker *m)
             .optional = out->optional,
             .max_size = out->max_size >= 0 ? out->max_size : largest_output(m),
             .max_files = out->max_files,
+            .validate = BH_LEASE_VALIDATE_NOTHING,
         };
     }
 }

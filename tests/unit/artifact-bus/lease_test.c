@@ -13,6 +13,9 @@
 #define OTHER_RUN "01k8h3z5v7x9abcdefghjkmnpr"
 #define DIGEST "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define KEY "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#define VALIDATE                                                                                               \
+    "\"validate\":{\"kind\":\"jsonl\",\"max_size\":9,\"max_lines\":8,\"max_files\":-1,\"paths\":[\"src/**\"]," \
+    "\"command\":[\"check\",\"--strict\"]}"
 #define OBJECT "{\"digest\":\"" DIGEST "\",\"size\":3,\"executable\":false}"
 
 /* Every field that the lease has, so that each can be taken away or spoilt. */
@@ -31,12 +34,25 @@ static const char lease_json[] =
     "\"check\":{\"argv\":[\"npm\",\"test\"],\"files\":[{\"path\":\"t/x.js\",\"object\":" OBJECT "}],\"fresh\":true,"
     "\"score\":\"out/score\"},\"run_argv\":[\"/bin/sh\",\"-ceu\",\"echo hi\"],"
     "\"env\":[{\"name\":\"A\",\"value\":\"\"},{\"name\":\"B\",\"value\":\"x=y\\nz\"}],"
+    "\"tainted\":true,\"private_\":false,\"network_setup\":{\"kind\":\"public\",\"allow\":[]},"
+    "\"network_prepare\":{\"kind\":\"none\",\"allow\":[]},"
+    "\"network_run\":{\"kind\":\"allow\",\"allow\":[\"pypi.org:443\",\"*.example.org:80\"]},"
+    "\"network_check\":{\"kind\":\"host\",\"allow\":[]},\"ranges\":[\"10.0.0.0/8\"],"
+    "\"endpoints\":[{\"name\":\"llm\",\"upstream\":\"https://api.example.org\","
+    "\"headers\":[{\"name\":\"x-api-key\",\"value\":\"{{secrets.KEY}}\"}],"
+    "\"secrets\":[{\"variable\":\"V\",\"name\":\"KEY\",\"env\":\"LLM_KEY\",\"file\":null,\"command\":[]}],"
+    "\"allow\":[\"POST /v1/messages\"],\"env\":[{\"name\":\"BASE_URL\",\"value\":\"{{url}}\"}],"
+    "\"max_parallel\":8,\"tainted\":true}],"
+    "\"secrets\":[{\"variable\":\"TOKEN\",\"name\":\"GIT_TOKEN\",\"env\":null,\"file\":null,"
+    "\"command\":[\"pass\",\"show\"]}],"
+    "\"gates\":[{\"artifact\":\"pages.jsonl\"," VALIDATE "}],\"max_requests\":10,\"max_tokens\":1000,"
     "\"user\":\"agent\",\"workdir\":\"/workspace\",\"prompt\":\"Do it.\",\"params_json\":\"{}\",\"needs_json\":\"[]\","
     "\"files\":[{\"path\":\"a/b\",\"object\":" OBJECT "}],"
     "\"inputs\":[{\"path\":\"pages.jsonl\",\"object\":" OBJECT ",\"name\":\"pages.jsonl\",\"provenance\":\"{}\"}],"
     "\"outputs\":[{\"name\":\"scores.csv\",\"glob\":null,\"path\":\"out/scores.csv\",\"optional\":false,"
-    "\"max_size\":-1,\"max_files\":1000},"
-    "{\"name\":null,\"glob\":\"parts/**\",\"path\":\"out\",\"optional\":true,\"max_size\":5,\"max_files\":7}],"
+    "\"max_size\":-1,\"max_files\":1000," VALIDATE "},"
+    "{\"name\":null,\"glob\":\"parts/**\",\"path\":\"out\",\"optional\":true,\"max_size\":5,\"max_files\":7," VALIDATE
+    "}],"
     "\"setup_ns\":3600000000000,\"prepare_ns\":2,\"run_ns\":1,\"check_ns\":3,\"grace_ns\":0,"
     "\"limits\":{\"memory\":1048576,\"cpus\":0,\"pids\":0,\"disk\":0,\"inodes\":0,\"nofile\":32,\"output\":4096,"
     "\"asked\":65},\"keep\":\"always\"}";
@@ -46,6 +62,7 @@ static const char result_json[] =
     "\"exit_code\":0,\"signal\":0,\"started\":1764423223000123,\"ended\":1764423224000000,"
     "\"outputs\":[{\"name\":\"scores.csv\",\"object\":" OBJECT "}],\"kept_box\":\"runs/x/boxes/y\","
     "\"cpu_ms\":10,\"max_rss_bytes\":4096,\"disk_bytes\":0,\"box_ms\":12,\"output_dropped\":7,"
+    "\"requests\":5,\"tokens_in\":6,\"tokens_out\":8,"
     "\"limits\":\"memory=cgroup-v2 disk=watchdog +best-effort\","
     "\"evidence\":\"{\\\"kind\\\":\\\"collision\\\"}\",\"snapshot\":\"" DIGEST "\",\"snapshot_reused\":true,"
     "\"snapshots\":[\"" KEY "\",\"base-1\"],\"has_score\":true,\"score\":-2.5,\"passed\":true}";
@@ -55,6 +72,26 @@ static struct bh_val *from_json(const char *text)
     struct bh_val *v = NULL;
     T_OK(bh_json_parse(text, strlen(text), &v, &err));
     return v;
+}
+
+static void check_ways_out(const struct bh_lease *l)
+{
+    assert_true(l->tainted && !l->private_);
+    T_INT(l->network[BH_NET_SETUP].kind, BH_NET_PUBLIC);
+    T_INT(l->network[BH_NET_PREPARE].kind, BH_NET_NONE);
+    T_INT(l->network[BH_NET_RUN].kind, BH_NET_ALLOW);
+    T_STR(l->network[BH_NET_RUN].allow[1], "*.example.org:80");
+    T_INT(l->network[BH_NET_CHECK].kind, BH_NET_HOST);
+    T_STR(l->ranges[0], "10.0.0.0/8");
+    T_STR(l->endpoints[0].headers[0].value, "{{secrets.KEY}}");
+    T_STR(l->endpoints[0].secrets[0].env, "LLM_KEY");
+    T_STR(l->endpoints[0].allow[0], "POST /v1/messages");
+    T_STR(l->endpoints[0].env[0].name, "BASE_URL");
+    T_INT(l->endpoints[0].max_parallel, 8);
+    assert_true(l->endpoints[0].tainted);
+    T_STR(l->secrets[0].command[1], "show");
+    T_INT(l->max_requests, 10);
+    T_INT(l->max_tokens, 1000);
 }
 
 static void test_lease_round_trip(void **state)
@@ -109,6 +146,12 @@ static void test_lease_round_trip(void **state)
     T_STR(l.check.score, "out/score");
     T_INT(l.prepare_ns, 2);
     T_INT(l.check_ns, 3);
+    check_ways_out(&l);
+    T_INT(l.outputs[1].validate.kind, BH_VALIDATE_JSONL);
+    T_INT(l.outputs[1].validate.max_lines, 8);
+    T_STR(l.outputs[1].validate.paths[0], "src/**");
+    T_STR(l.gates[0].artifact, "pages.jsonl");
+    T_STR(l.gates[0].validate.command[1], "--strict");
     back = bh_lease_to_val(&l);
     assert_true(bh_val_equal(v, back));
     bh_lease_fini(&l);
@@ -191,6 +234,9 @@ static void test_result_round_trip(void **state)
     T_STR(r.kept_box, "runs/x/boxes/y");
     T_INT(r.box_ms, 12);
     T_INT(r.output_dropped, 7);
+    T_INT(r.requests, 5);
+    T_INT(r.tokens_in, 6);
+    T_INT(r.tokens_out, 8);
     T_STR(r.limits, "memory=cgroup-v2 disk=watchdog +best-effort");
     T_STR(r.evidence, "{\"kind\":\"collision\"}");
     T_STR(r.snapshot, DIGEST);
@@ -336,8 +382,11 @@ static bool is_optional(const char *key, enum bh_val_type type)
 {
     if (strcmp(key, "limits") == 0 || strcmp(key, "score") == 0)
         return type == BH_VAL_STR; /* of the result, of the check */
-    static const char *const optional[] = {"base_digest", "prompt",   "needs_json",   "reason",  "detail",
-                                           "kept_box",    "snapshot", "snapshot_key", "evidence"};
+    if (strcmp(key, "env") == 0)
+        return type != BH_VAL_LIST; /* of a secret */
+    static const char *const optional[] = {"base_digest", "prompt",   "needs_json", "reason",
+                                           "detail",      "kept_box", "snapshot",   "snapshot_key",
+                                           "evidence",    "variable", "file"};
     for (size_t i = 0; i < BH_ARRAY_LEN(optional); i++) {
         if (strcmp(key, optional[i]) == 0)
             return true;
@@ -374,13 +423,13 @@ static int spoil_every_field(const char *json, decode_fn *decode)
 static void test_every_field_of_the_lease(void **state)
 {
     (void)state;
-    assert_in_range(spoil_every_field(lease_json, decode_lease), 500, 1200);
+    assert_in_range(spoil_every_field(lease_json, decode_lease), 500, 2500);
 }
 
 static void test_every_field_of_the_result(void **state)
 {
     (void)state;
-    assert_in_range(spoil_every_field(result_json, decode_result), 150, 250);
+    assert_in_range(spoil_every_field(result_json, decode_result), 150, 300);
 }
 
 static void test_what_is_no_map(void **state)
@@ -456,6 +505,17 @@ static const struct edit lease_edits[] = {
     {"\"asked\":15", "\"asked\":128", "'box.limits.asked' of the lease is out of range"},
     {"\"asked\":15", "\"asked\":-1", "'box.limits.asked' of the lease is out of range"},
     {"\"output\":4096", "\"output\":0", "'limits' of the lease asks for a limit that it does not give"},
+    {"\"kind\":\"host\"", "\"kind\":\"open\"", "'network_check.kind' of the lease is none of the known words"},
+    {"\"kind\":\"allow\"", "\"kind\":\"public\"", "'network_run' of the lease has an allow-list that is not asked for"},
+    {"\"pypi.org:443\"", "\"\"", "'network_run.allow[0]' of the lease is too short"},
+    {"\"LLM_KEY\"", "null", "'endpoints[0].secrets[0]' of the lease has not exactly one of env, file and command"},
+    {"\"LLM_KEY\"", "\"A=B\"", "'endpoints[0].secrets[0].env' of the lease has a '=' in it"},
+    {"\"file\":null,\"command\":[\"pass", "\"file\":\"/x\",\"command\":[\"pass",
+     "'secrets[0]' of the lease has not exactly one of env, file and command"},
+    {"\"max_parallel\":8", "\"max_parallel\":-8", "'endpoints[0].max_parallel' of the lease is out of range"},
+    {"\"max_tokens\":1000", "\"max_tokens\":-1", "'max_tokens' of the lease is out of range"},
+    {"\"artifact\":\"pages.jsonl\"", "\"artifact\":\"../x\"", "'gates[0].artifact' of the lease"},
+    {"\"max_lines\":8", "\"max_lines\":-2", "'gates[0].validate.max_lines' of the lease is out of range"},
     {"\"always\"", "\"sometimes\"", "'keep' of the lease is none of the known words"},
     {"\"always\"", "\"always\\u0000\"", "'keep' of the lease is none of the known words"},
 };

@@ -401,7 +401,7 @@ static struct bh_lease_output *push_output(struct bh_lease *lease)
 {
     lease->outputs = bh_realloc_array(lease->outputs, lease->n_outputs + 1, sizeof(*lease->outputs));
     struct bh_lease_output *o = &lease->outputs[lease->n_outputs++];
-    *o = (struct bh_lease_output){.max_size = -1, .max_files = 1000};
+    *o = (struct bh_lease_output){.max_size = -1, .max_files = 1000, .validate = BH_LEASE_VALIDATE_NOTHING};
     return o;
 }
 
