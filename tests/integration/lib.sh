@@ -208,7 +208,8 @@ begin() { # mode script args…
     work=$(mktemp -d "${TMPDIR:-/tmp}/bh-it-XXXXXX")
     chmod 0755 "$work"
     mkdir -p "$work/bin" "$work/home"
-    cp "$BH_BIN"/bulkhead "$BH_BIN"/bulkhead-launcher "$BH_BIN"/bulkhead-init "$BH_BIN"/bulkhead-unpack "$work/bin/"
+    cp "$BH_BIN"/bulkhead "$BH_BIN"/bulkhead-launcher "$BH_BIN"/bulkhead-init "$BH_BIN"/bulkhead-unpack \
+      "$BH_BIN"/bulkhead-broker "$work/bin/"
     cp -r "$BH_SOURCE/examples" "$work/examples"
     mkfifo "$work/never"
   fi
