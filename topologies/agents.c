@@ -182,12 +182,27 @@ static struct bh_scope scope_of(struct bh_planner *pl, const struct bh_agent *do
     return scope;
 }
 
+/* In the order in which they were met. */
+static void keep_params(struct making *m)
+{
+    struct bh_texts names = {0};
+    size_t it = 0;
+    const char *key;
+    void *slot;
+    while (bh_map_next(m->scope.named, &it, &key, &slot))
+        bh_texts_add(m->pl, &names, ((const struct bh_param_slot *)slot)->doc->name.s);
+    m->agent->params = names.items;
+    m->agent->n_params = names.len;
+}
+
 static void make_agent(struct bh_planner *pl, const struct bh_agent *doc, const struct bh_node *node,
                        const struct bh_cell *cell)
 {
     struct bh_plan *plan = pl->plan;
     size_t n_drafts = plan->n_agents;
+    BH_CLEANUP_MAP struct bh_map *named = bh_map_new(NULL);
     struct making m = {.pl = pl, .doc = doc, .scope = scope_of(pl, doc, cell)};
+    m.scope.named = named;
     m.agent = BH_ARENA_PUSH(pl->arena, plan->agents, plan->n_agents, pl->cap_agents);
     m.draft = BH_ARENA_PUSH(pl->arena, pl->drafts, n_drafts, pl->cap_drafts);
     *m.agent = (struct bh_plan_agent){
@@ -201,10 +216,12 @@ static void make_agent(struct bh_planner *pl, const struct bh_agent *doc, const 
     read_own_keys(m.draft);
     check_name(pl, m.agent);
     remember_name(pl, m.agent->name, plan->n_agents - 1);
+    bh_plan_gates(pl, m.agent);
     make_inputs(&m);
     make_outputs(&m);
     make_commands(&m);
     make_texts(&m);
+    keep_params(&m);
 }
 
 static void make_cells(struct bh_planner *pl, const struct bh_agent *doc, const struct bh_node *node)

@@ -14,7 +14,7 @@
 struct found {
     int source;
     const char *untrusted; /* name of an untrusted source among those that fit */
-    bool private_;
+    const char *private_;  /* of a private one */
     size_t *producers;
     size_t n;
     bool itself;  /* it would have been the agent itself */
@@ -39,9 +39,10 @@ static void take_source(struct bh_planner *pl, size_t i, struct found *f)
     pl->source_used[i] = true;
     if (f->source < 0)
         f->source = (int)i;
-    if (s->untrusted && !f->untrusted)
+    if ((s->untrusted || pl->source_tainted[i]) && !f->untrusted)
         f->untrusted = s->name.s;
-    f->private_ = f->private_ || s->private_;
+    if (s->private_ && !f->private_)
+        f->private_ = s->name.s;
 }
 
 /* Whether the agent may have what `producer` makes; notes why not. */
@@ -247,7 +248,8 @@ static void bind_input(struct bh_planner *pl, size_t agent, size_t i)
     in->producers = f.producers;
     in->n_producers = f.n;
     d->input_untrusted[i] = f.untrusted;
-    d->private_ = d->private_ || f.private_;
+    if (f.private_)
+        d->private_source = f.private_;
     enum bh_edge_kind kind = in->optional || in->is_glob ? BH_EDGE_OPTIONAL : BH_EDGE_DATA;
     for (size_t p = 0; p < f.n; p++)
         bh_graph_edge(pl, agent, f.producers[p], kind);
@@ -346,23 +348,37 @@ static void bind_steer(struct bh_planner *pl, size_t agent, const struct bh_node
     struct bh_draft *d = &pl->drafts[agent];
     *BH_ARENA_PUSH(pl->arena, d->steers, d->n_steers, d->cap_steers) = (struct bh_steer){
         .name = name, .is_data = is_data, .untrusted = f.untrusted, .producers = f.producers, .n_producers = f.n};
-    d->private_ = d->private_ || (is_data && f.private_);
+    if (is_data && f.private_)
+        d->private_source = f.private_;
     for (size_t p = 0; p < f.n; p++)
         bh_graph_edge(pl, agent, f.producers[p], BH_EDGE_OPTIONAL);
 }
 
-/* What the stage's `until` reads is made by the stage itself: it steers the next round, no edge is drawn. */
+/* What the stage's `until` reads is mostly made by the stage itself: it steers the next round, no edge is drawn. */
 static void bind_until(struct bh_planner *pl, size_t agent, const struct bh_node *until)
 {
     const char *name = bh_node_text(bh_node_get(until, "artifact"));
-    const struct bh_maker_list *list = name ? bh_makers_exact(pl->makers, name) : NULL;
-    if (!list)
+    if (!name)
         return;
-    size_t *producer = bh_arena_alloc(pl->arena, sizeof(*producer));
-    *producer = list->items[0]->agent;
     struct bh_draft *d = &pl->drafts[agent];
-    *BH_ARENA_PUSH(pl->arena, d->steers, d->n_steers, d->cap_steers) =
-        (struct bh_steer){.name = name, .producers = producer, .n_producers = 1};
+    struct bh_steer steer = {.name = name};
+    const struct bh_maker_list *exact = bh_makers_exact(pl->makers, name), *families = NULL;
+    const struct bh_source *source = exact ? NULL : bh_map_get(pl->sources, name);
+    if (exact) {
+        size_t *producer = bh_arena_alloc(pl->arena, sizeof(*producer));
+        *producer = exact->items[0]->agent;
+        steer.producers = producer;
+        steer.n_producers = 1;
+    } else if (source) {
+        struct found f = {.source = -1};
+        take_source(pl, (size_t)(source - pl->doc->sources), &f);
+        steer.untrusted = f.untrusted;
+    } else if ((families = bh_makers_of_name(pl->makers, name))) {
+        steer.producers = families->agents;
+        steer.n_producers = families->n_agents;
+    }
+    if (steer.n_producers > 0 || steer.untrusted)
+        *BH_ARENA_PUSH(pl->arena, d->steers, d->n_steers, d->cap_steers) = steer;
 }
 
 static void bind_agent(struct bh_planner *pl, size_t agent)

@@ -11,7 +11,7 @@ static size_t culprit(const struct bh_planner *pl, const struct bh_plan_box *box
 {
     for (size_t i = 0; i < box->n_agents; i++) {
         const struct bh_draft *d = &pl->drafts[box->agents[i]];
-        if (d->box_tainted && d->via != BH_VIA_BOX)
+        if (d->box_tainted && d->taint.via != BH_VIA_BOX)
             return box->agents[i];
     }
     return box->agents[0];
@@ -41,7 +41,7 @@ static void refuse_powers(struct bh_planner *pl, const struct bh_plan_box *box)
         bh_err_set(&err, BH_E_TRUST, 0, "box '%s' is tainted by agent '%s' and has a power of agent '%s': %s", box->id,
                    a->name, b->name, box->powers[0]);
     bh_err_detail(&err, "tainted: %s", a->why);
-    if (pl->drafts[reader].via == BH_VIA_SELF)
+    if (pl->drafts[reader].taint.via == BH_VIA_SELF)
         bh_err_hint(&err, "let one agent read and another, which gets only what it needs of that, hold the power");
     else
         bh_err_hint(&err, "take the power away, or let the artifact in by 'accept'");
@@ -50,7 +50,8 @@ static void refuse_powers(struct bh_planner *pl, const struct bh_plan_box *box)
 
 static bool begins_taint(const struct bh_planner *pl, size_t agent)
 {
-    return pl->drafts[agent].via == BH_VIA_SELF || pl->drafts[agent].via == BH_VIA_SOURCE;
+    enum bh_via via = pl->drafts[agent].taint.via;
+    return via == BH_VIA_SELF || via == BH_VIA_SOURCE || via == BH_VIA_FILE;
 }
 
 /* A member that would be trusted, were it not for the box; else SIZE_MAX. */
@@ -58,7 +59,7 @@ static size_t bystander(const struct bh_planner *pl, const struct bh_plan_box *b
 {
     for (size_t i = 0; i < box->n_agents; i++) {
         const struct bh_draft *d = &pl->drafts[box->agents[i]];
-        if (!d->box_tainted || d->via == BH_VIA_BOX)
+        if (!d->box_tainted || d->taint.via == BH_VIA_BOX)
             return box->agents[i];
     }
     return SIZE_MAX;
@@ -82,9 +83,26 @@ static void refuse_sharing(struct bh_planner *pl, const struct bh_plan_box *box)
     bh_planner_report(pl, err, a->doc->name.pos, a->doc->path);
 }
 
+/* Whoever is in it has them, trusted or not: so they are refused where agents' own files would make those tainted. */
+static void check_files(struct bh_planner *pl, const struct bh_plan_box *box)
+{
+    for (size_t i = 0; i < box->n_files; i++) {
+        const struct bh_pair *file = &box->files[i];
+        if (!file->value.s || !bh_map_has(pl->tainted_files, file->value.s))
+            continue;
+        struct bh_err *err = NULL;
+        bh_err_set(&err, BH_E_TRUST, 0, "file '%s' of box '%s' is tainted: an earlier run knows what it holds",
+                   file->value.s, box->id);
+        bh_err_hint(&err, "give it to the agents that need it, under 'files': they are tainted then");
+        bh_planner_report(pl, err, file->value.pos,
+                          bh_arena_printf(pl->arena, "boxes.%s.files[\"%s\"]", box->doc->name.s, file->name.s));
+    }
+}
+
 void bh_box_trust_check(struct bh_planner *pl, size_t index)
 {
     const struct bh_plan_box *box = &pl->plan->boxes[index];
+    check_files(pl, box);
     if (box->label != BH_TAINTED)
         return;
     if (box->n_powers > 0)

@@ -53,6 +53,8 @@ static int fill_param(const struct bh_scope *scope, const struct bh_placeholder 
         return rc;
     }
     slot->used = true;
+    if (scope->named)
+        (void)bh_map_put(scope->named, name, slot);
     ret->value = slot->value;
     ret->open = !slot->value;
     ret->sample = "x";

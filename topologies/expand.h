@@ -19,6 +19,7 @@ struct bh_scope {
     bool before_attempts;     /* made once for all attempts: {{attempt}} is an error */
     bool is_brain;            /* {{mcp_config}} is kept */
     size_t *budget;           /* bytes that may still be made; less after each call */
+    struct bh_map *named;     /* NULL, or a set to which the names of parameters are added */
 };
 
 /* What becomes of the places that are known only at run time, and of parameters without a value (lint). */

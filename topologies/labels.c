@@ -1,300 +1,180 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the labels as far as placement needs them. Taint begins at `untrusted: true` of an agent or a source, flows with
- * every artifact to whoever reads it, and from one agent of a shared box to all others; in a stage that repeats, from
- * one round to the next. What `accept` lets in with `validate` taints what the agent makes, not its box; with `approve`
- * or `endorse` the label is cleared. `private` flows in the same way, and nothing clears it.
+ * Owns where taint is and how it got there. It begins at `untrusted: true` of an agent or a source and at content that
+ * another run knows as tainted, flows with every artifact to whoever reads it, and from one agent of a shared box to
+ * all others; in a stage that repeats, from one round to the next. What `accept` lets in with `validate` taints what
+ * the agent makes, not its box; with `approve` or `endorse` the label is cleared. Every agent is visited at most twice:
+ * when it becomes tainted, and when its box does.
  */
-#include "base/buf.h"
 #include "base/text.h"
-#include "topologies/plan_priv.h"
-
-enum { SHOWN_HOPS = 6 };
+#include "topologies/flows.h"
 
 enum admission { ADMIT_NOT, ADMIT_HERE /* the agent may have it, the label stays */, ADMIT_CLEARED };
 
-/* One flow: `reader` has what the producer makes, by its input number `input`, or by its steer. */
-struct flow {
-    size_t reader, index;
-    bool is_steer;
-};
-
 struct spread {
     struct bh_planner *pl;
-    size_t *first; /* flows of producer p: flows[first[p]] .. flows[first[p + 1]] */
-    struct flow *flows;
-    size_t *queue, queue_len, queue_cap;
-    bool *stage_done, *group_done; /* all agents of it have been told */
+    struct bh_flows flows;
+    bool *stage_done;                    /* its members without gates have been told */
+    bool *group_tainted, *group_reached; /* all members have been told: of the box, of what is in it */
 };
 
-static bool says_true(const struct bh_node *map, const char *key)
+static enum admission admission_of(struct bh_planner *pl, size_t agent, const char *artifact)
 {
-    return bh_streq(bh_node_text(bh_node_get(map, key)), "true");
+    const struct bh_plan_agent *a = &pl->plan->agents[agent];
+    if (a->n_gates == 0 || !bh_planner_may_work(pl, 5 * a->n_gates))
+        return ADMIT_NOT;
+    const struct bh_plan_gate *gate = bh_plan_gate_of(a->gates, a->n_gates, artifact);
+    if (!gate)
+        return ADMIT_NOT;
+    return gate->kind == BH_GATE_VALIDATE ? ADMIT_HERE : ADMIT_CLEARED;
 }
-
-static enum admission admission_of(struct bh_planner *pl, const struct bh_agent *doc, const char *artifact)
-{
-    enum admission best = ADMIT_NOT;
-    for (size_t i = 0; i < bh_node_len(doc->accept) && bh_planner_may_work(pl, 5); i++) {
-        const char *key = bh_node_key_at(doc->accept, i);
-        const struct bh_node *entry = bh_node_at(doc->accept, i);
-        if (!bh_streq(key, artifact) && !bh_glob_match(key, artifact))
-            continue;
-        if (says_true(entry, "approve") || says_true(entry, "endorse"))
-            return ADMIT_CLEARED;
-        best = bh_node_get(entry, "validate") ? ADMIT_HERE : best;
-    }
-    return best;
-}
-
-/* --- who reads whom --- */
-
-static void each_flow(struct bh_planner *pl, void (*visit)(struct spread *, size_t producer, struct flow),
-                      struct spread *s)
-{
-    for (size_t a = 0; a < pl->plan->n_agents; a++) {
-        const struct bh_plan_agent *agent = &pl->plan->agents[a];
-        const struct bh_draft *d = &pl->drafts[a];
-        for (size_t i = 0; i < agent->n_inputs; i++) {
-            for (size_t p = 0; p < agent->inputs[i].n_producers; p++)
-                visit(s, agent->inputs[i].producers[p], (struct flow){a, i, false});
-        }
-        for (size_t i = 0; i < d->n_steers; i++) {
-            for (size_t p = 0; d->steers[i].is_data && p < d->steers[i].n_producers; p++)
-                visit(s, d->steers[i].producers[p], (struct flow){a, i, true});
-        }
-    }
-}
-
-static void count_flow(struct spread *s, size_t producer, struct flow f)
-{
-    (void)f;
-    s->first[producer + 1]++;
-}
-
-/* `first` is one behind while it is being filled. */
-static void put_flow(struct spread *s, size_t producer, struct flow f)
-{
-    s->flows[s->first[producer]++] = f;
-}
-
-static void build(struct spread *s)
-{
-    size_t n = s->pl->plan->n_agents;
-    s->first = bh_calloc(n + 1, sizeof(*s->first));
-    s->stage_done = bh_calloc(s->pl->doc->n_stages + 1, sizeof(*s->stage_done));
-    s->group_done = bh_calloc(s->pl->n_groups + 1, sizeof(*s->group_done));
-    each_flow(s->pl, count_flow, s);
-    for (size_t i = 0; i < n; i++)
-        s->first[i + 1] += s->first[i];
-    s->flows = bh_calloc(s->first[n] + 1, sizeof(*s->flows));
-    each_flow(s->pl, put_flow, s);
-    memmove(s->first + 1, s->first, n * sizeof(*s->first));
-    s->first[0] = 0;
-}
-
-static void spread_fini(struct spread *s)
-{
-    bh_free(s->first);
-    bh_free(s->flows);
-    bh_free(s->queue);
-    bh_free(s->stage_done);
-    bh_free(s->group_done);
-}
-
-static void enqueue(struct spread *s, size_t agent)
-{
-    *BH_PUSH(s->queue, s->queue_len, s->queue_cap) = agent;
-}
-
-static const char *artifact_of(const struct bh_planner *pl, struct flow f)
-{
-    return f.is_steer ? pl->drafts[f.reader].steers[f.index].name : pl->plan->agents[f.reader].inputs[f.index].name;
-}
-
-/* --- taint --- */
 
 /* The first cause is kept: so the path of causes never turns back on itself. */
-static void taint(struct spread *s, size_t agent, bool box, enum bh_taint_via via, size_t from, const char *artifact)
+static void taint(struct spread *s, size_t agent, enum admission admission, enum bh_via via, size_t from,
+                  const char *artifact)
 {
     struct bh_plan_agent *a = &s->pl->plan->agents[agent];
     struct bh_draft *d = &s->pl->drafts[agent];
-    if (a->label == BH_TAINTED && (d->box_tainted || !box))
+    bool box = admission == ADMIT_NOT;
+    if (admission == ADMIT_CLEARED || (a->label == BH_TAINTED && (d->box_tainted || !box)))
         return;
-    if (a->label != BH_TAINTED) {
-        bool begins = via == BH_VIA_SELF || via == BH_VIA_SOURCE;
-        d->via = via;
-        d->via_agent = from;
-        d->via_artifact = artifact;
-        d->origin = begins ? agent : s->pl->drafts[from].origin;
-    }
+    if (a->label != BH_TAINTED)
+        d->taint = (struct bh_cause){
+            .via = via,
+            .agent = from,
+            .origin = from == agent ? agent : s->pl->drafts[from].taint.origin,
+            .artifact = artifact,
+        };
     a->label = BH_TAINTED;
     d->admitted = d->admitted || !box;
     d->box_tainted = d->box_tainted || box;
-    enqueue(s, agent);
+    bh_flows_enqueue(&s->flows, agent);
 }
 
-static void taint_by_source(struct spread *s, size_t agent, const char *source)
+/* --- where it begins --- */
+
+static void begin_by_source(struct spread *s, size_t agent, const char *source)
 {
-    enum admission admission = admission_of(s->pl, s->pl->plan->agents[agent].doc, source);
-    if (admission != ADMIT_CLEARED)
-        taint(s, agent, admission == ADMIT_NOT, BH_VIA_SOURCE, agent, source);
+    if (source)
+        taint(s, agent, admission_of(s->pl, agent, source), BH_VIA_SOURCE, agent, source);
 }
 
-static void begin_taint(struct spread *s)
+/* A gate may let in one of the sources that a glob fits, and not another. */
+static void begin_by_each(struct spread *s, size_t agent, const char *glob)
 {
-    struct bh_planner *pl = s->pl;
-    for (size_t a = 0; a < pl->plan->n_agents; a++) {
-        const struct bh_draft *d = &pl->drafts[a];
-        if (pl->plan->agents[a].doc->untrusted)
-            taint(s, a, true, BH_VIA_SELF, a, NULL);
-        for (size_t i = 0; i < pl->plan->agents[a].n_inputs; i++) {
-            if (d->input_untrusted[i])
-                taint_by_source(s, a, d->input_untrusted[i]);
-        }
-        for (size_t i = 0; i < d->n_steers; i++) {
-            if (d->steers[i].is_data && d->steers[i].untrusted)
-                taint_by_source(s, a, d->steers[i].untrusted);
-        }
+    const struct bh_pipeline *doc = s->pl->doc;
+    for (size_t i = 0; i < doc->n_sources && bh_planner_may_work(s->pl, 5); i++) {
+        bool bad = doc->sources[i].untrusted || s->pl->source_tainted[i];
+        if (bad && bh_glob_match(glob, doc->sources[i].name.s))
+            begin_by_source(s, agent, doc->sources[i].name.s);
     }
 }
 
-static void taint_readers(struct spread *s, size_t agent)
+static void begin_by_sources(struct spread *s, size_t agent)
 {
-    for (size_t i = s->first[agent]; i < s->first[agent + 1]; i++) {
-        struct flow f = s->flows[i];
-        const char *artifact = artifact_of(s->pl, f);
-        enum admission admission = admission_of(s->pl, s->pl->plan->agents[f.reader].doc, artifact);
-        if (admission != ADMIT_CLEARED)
-            taint(s, f.reader, admission == ADMIT_NOT, BH_VIA_INPUT, agent, artifact);
+    const struct bh_plan_agent *a = &s->pl->plan->agents[agent];
+    const struct bh_draft *d = &s->pl->drafts[agent];
+    for (size_t i = 0; i < a->n_inputs; i++) {
+        bool many = d->input_untrusted[i] && (a->inputs[i].is_glob || d->input_names[i].open);
+        if (many && a->n_gates > 0)
+            begin_by_each(s, agent, d->input_names[i].glob);
+        else
+            begin_by_source(s, agent, d->input_untrusted[i]);
+    }
+    for (size_t i = 0; i < d->n_steers; i++) {
+        if (d->steers[i].is_data)
+            begin_by_source(s, agent, d->steers[i].untrusted);
     }
 }
 
-static void taint_box(struct spread *s, size_t agent)
+static void begin_by_files(struct spread *s, size_t agent, const struct bh_pair *files, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (files[i].value.s && bh_map_has(s->pl->tainted_files, files[i].value.s))
+            taint(s, agent, ADMIT_NOT, BH_VIA_FILE, agent, files[i].value.s);
+    }
+}
+
+static void begin(struct spread *s, size_t agent)
+{
+    const struct bh_plan_agent *a = &s->pl->plan->agents[agent];
+    if (a->doc->untrusted)
+        taint(s, agent, ADMIT_NOT, BH_VIA_SELF, agent, NULL);
+    begin_by_sources(s, agent);
+    if (bh_map_len(s->pl->tainted_files) == 0)
+        return;
+    begin_by_files(s, agent, a->files, a->n_files);
+    begin_by_files(s, agent, a->check_files, a->n_check_files);
+    if (a->prompt_file)
+        begin_by_files(s, agent, &(struct bh_pair){.value.s = a->prompt_file}, 1);
+}
+
+/* --- how it flows --- */
+
+static void to_readers(struct spread *s, size_t agent)
+{
+    for (size_t i = s->flows.first[agent]; i < s->flows.first[agent + 1]; i++) {
+        struct bh_flow f = s->flows.items[i];
+        const char *artifact = bh_flow_artifact(s->pl, f);
+        taint(s, f.reader, admission_of(s->pl, f.reader, artifact), BH_VIA_INPUT, agent, artifact);
+    }
+}
+
+/* A member whose inputs were let in by a gate has them in the box nevertheless: the others can read them. */
+static void to_box(struct spread *s, size_t agent)
 {
     const struct bh_draft *d = &s->pl->drafts[agent];
-    if (d->group < 0 || !d->box_tainted || s->group_done[d->group])
+    if (d->group < 0)
         return;
-    s->group_done[d->group] = true;
+    bool *done = d->box_tainted ? s->group_tainted : s->group_reached;
+    if (done[d->group])
+        return;
+    done[d->group] = true;
     const struct bh_group *g = &s->pl->groups[d->group];
     for (size_t i = 0; i < g->n; i++)
-        taint(s, g->agents[i], true, BH_VIA_BOX, agent, NULL);
+        taint(s, g->agents[i], d->box_tainted ? ADMIT_NOT : ADMIT_HERE, BH_VIA_BOX, agent, NULL);
 }
 
-/* What a round made lies before all agents of the next one. */
-static void taint_rounds(struct spread *s, size_t agent)
+/* How what the agent made in one round is let in by another in the next: as the worst of its outputs. */
+static enum admission of_round(struct spread *s, size_t reader, size_t agent)
 {
-    int stage = s->pl->plan->agents[agent].stage;
-    if (stage < 0 || !s->pl->doc->stages[stage].repeat || s->stage_done[stage])
+    enum admission worst = ADMIT_CLEARED;
+    for (size_t i = 0; i < s->pl->plan->agents[agent].n_outputs; i++) {
+        enum admission here = admission_of(s->pl, reader, s->pl->drafts[agent].output_names[i].glob);
+        worst = here < worst ? here : worst;
+    }
+    return worst;
+}
+
+/* What a round made lies before all agents of the next one; what an agent itself made it has had already. */
+static void to_next_round(struct spread *s, size_t agent)
+{
+    const struct bh_plan_agent *agents = s->pl->plan->agents;
+    int stage = agents[agent].stage;
+    if (stage < 0 || !s->pl->doc->stages[stage].repeat || agents[agent].n_outputs == 0)
         return;
+    for (size_t a = s->pl->stage_start[stage]; a < s->pl->stage_start[stage + 1]; a++) {
+        if (a != agent && agents[a].n_gates > 0)
+            taint(s, a, of_round(s, a, agent), BH_VIA_PREVIOUS, agent, NULL);
+        else if (a != agent && !s->stage_done[stage])
+            taint(s, a, ADMIT_NOT, BH_VIA_PREVIOUS, agent, NULL);
+    }
     s->stage_done[stage] = true;
-    for (size_t a = s->pl->stage_start[stage]; a < s->pl->stage_start[stage + 1]; a++)
-        taint(s, a, true, BH_VIA_PREVIOUS, agent, NULL);
 }
 
 static void spread_taint(struct spread *s)
 {
-    begin_taint(s);
-    for (size_t i = 0; i < s->queue_len; i++) {
-        size_t agent = s->queue[i];
-        taint_readers(s, agent);
-        taint_box(s, agent);
-        taint_rounds(s, agent);
+    for (size_t a = 0; a < s->pl->plan->n_agents; a++)
+        begin(s, a);
+    for (size_t i = 0; i < s->flows.len; i++) {
+        size_t agent = s->flows.queue[i];
+        to_readers(s, agent);
+        to_box(s, agent);
+        to_next_round(s, agent);
     }
 }
 
-/* --- private --- */
-
-static void make_private(struct spread *s, size_t agent)
-{
-    struct bh_draft *d = &s->pl->drafts[agent];
-    if (!d->private_)
-        enqueue(s, agent);
-    d->private_ = true;
-}
-
-static void make_others_private(struct spread *s, size_t agent)
-{
-    struct bh_planner *pl = s->pl;
-    int stage = pl->plan->agents[agent].stage;
-    long group = pl->drafts[agent].group;
-    for (size_t i = s->first[agent]; i < s->first[agent + 1]; i++)
-        make_private(s, s->flows[i].reader);
-    if (group >= 0 && !s->group_done[group]) {
-        s->group_done[group] = true;
-        for (size_t i = 0; i < pl->groups[group].n; i++)
-            make_private(s, pl->groups[group].agents[i]);
-    }
-    if (stage >= 0 && pl->doc->stages[stage].repeat && !s->stage_done[stage]) {
-        s->stage_done[stage] = true;
-        for (size_t a = pl->stage_start[stage]; a < pl->stage_start[stage + 1]; a++)
-            make_private(s, a);
-    }
-}
-
-static void spread_private(struct spread *s)
-{
-    struct bh_planner *pl = s->pl;
-    s->queue_len = 0;
-    memset(s->stage_done, 0, (pl->doc->n_stages + 1) * sizeof(*s->stage_done));
-    memset(s->group_done, 0, (pl->n_groups + 1) * sizeof(*s->group_done));
-    for (size_t a = 0; a < pl->plan->n_agents; a++) {
-        if (pl->drafts[a].private_)
-            enqueue(s, a);
-    }
-    for (size_t i = 0; i < s->queue_len; i++)
-        make_others_private(s, s->queue[i]);
-}
-
-/* --- what is printed --- */
-
-static void add_hop(const struct bh_planner *pl, size_t at, bool first, struct bh_buf *out)
-{
-    const struct bh_draft *d = &pl->drafts[at];
-    const char *from = pl->plan->agents[d->via_agent].name;
-    switch (d->via) {
-    case BH_VIA_SELF:
-        bh_buf_adds(out, first ? "untrusted: true" : " (untrusted: true)");
-        return;
-    case BH_VIA_SOURCE:
-        bh_buf_addf(out, "%s%s (untrusted source)", first ? "" : " ← ", d->via_artifact);
-        return;
-    case BH_VIA_INPUT:
-        bh_buf_addf(out, "%s%s ← %s", first ? "" : " ← ", d->via_artifact, from);
-        return;
-    case BH_VIA_PREVIOUS:
-        bh_buf_addf(out, "%sthe round before ← %s", first ? "" : " ← ", from);
-        return;
-    case BH_VIA_BOX:
-        bh_buf_addf(out, "%sshares a box with %s", first ? "" : ", which ", from);
-        return;
-    case BH_VIA_NOTHING:
-        return;
-    }
-}
-
-const char *bh_plan_taint_path(struct bh_planner *pl, size_t agent)
-{
-    if (pl->plan->agents[agent].label != BH_TAINTED)
-        return NULL;
-    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
-    size_t at = agent;
-    for (int hop = 0;; hop++) {
-        const struct bh_draft *d = &pl->drafts[at];
-        bool ends = d->via == BH_VIA_SELF || d->via == BH_VIA_SOURCE;
-        if (hop == SHOWN_HOPS && !ends) {
-            bh_buf_addf(&out, " ← … ← %s", pl->plan->agents[d->origin].name);
-            at = d->origin;
-            add_hop(pl, at, false, &out);
-            break;
-        }
-        add_hop(pl, at, hop == 0, &out);
-        if (ends)
-            break;
-        at = d->via_agent;
-    }
-    return bh_arena_strdup(pl->arena, out.data);
-}
+/* --- what steers --- */
 
 static bool is_tainted_steer(const struct bh_planner *pl, const struct bh_steer *steer)
 {
@@ -318,10 +198,15 @@ static void set_steered_by(struct bh_planner *pl, size_t agent)
 void bh_plan_labels(struct bh_planner *pl)
 {
     struct spread s = {.pl = pl};
-    build(&s);
+    bh_flows_init(&s.flows, pl);
+    s.stage_done = bh_calloc(pl->doc->n_stages + 1, sizeof(*s.stage_done));
+    s.group_tainted = bh_calloc(pl->n_groups + 1, sizeof(*s.group_tainted));
+    s.group_reached = bh_calloc(pl->n_groups + 1, sizeof(*s.group_reached));
     spread_taint(&s);
-    spread_private(&s);
-    spread_fini(&s);
+    bh_flows_fini(&s.flows);
+    bh_free(s.stage_done);
+    bh_free(s.group_tainted);
+    bh_free(s.group_reached);
     for (size_t a = 0; a < pl->plan->n_agents; a++) {
         pl->plan->agents[a].why = bh_plan_taint_path(pl, a);
         set_steered_by(pl, a);

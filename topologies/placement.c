@@ -186,7 +186,6 @@ static void add_members(struct bh_planner *pl, struct bh_plan_box *box)
         const struct bh_draft *d = &pl->drafts[box->agents[i]];
         const struct bh_agent *doc = pl->plan->agents[box->agents[i]].doc;
         box->label = d->box_tainted ? BH_TAINTED : box->label;
-        box->private_ = box->private_ || d->private_;
         box->writable_usr = box->writable_usr || doc->setup.set || doc->prepare.set;
         bh_traits_add_powers(pl, box->agents[i], seen, &powers);
     }

@@ -78,6 +78,15 @@ static void index_document(struct bh_planner *pl)
         (void)bh_map_put(pl->endpoints, doc->endpoints[i].name.s, &doc->endpoints[i]);
     for (size_t i = 0; i < doc->n_boxes; i++)
         (void)bh_map_put(pl->box_docs, doc->boxes[i].name.s, &doc->boxes[i]);
+    const struct bh_plan_options *o = pl->options;
+    pl->source_tainted = bh_arena_alloc(pl->arena, doc->n_sources + 1);
+    for (size_t i = 0; i < o->n_tainted_files; i++)
+        (void)bh_map_put(pl->tainted_files, o->tainted_files[i], pl);
+    for (size_t i = 0; i < o->n_tainted_sources; i++) {
+        const struct bh_source *source = bh_map_get(pl->sources, o->tainted_sources[i]);
+        if (source)
+            pl->source_tainted[source - doc->sources] = true;
+    }
 }
 
 static void planner_init(struct bh_planner *pl, const struct bh_pipeline *doc, const struct bh_plan_options *options,
@@ -88,8 +97,8 @@ static void planner_init(struct bh_planner *pl, const struct bh_pipeline *doc, c
     pl->plan = bh_arena_alloc(pl->arena, sizeof(*pl->plan));
     pl->plan->pipeline = doc;
     pl->plan->arena = pl->arena;
-    struct bh_map **maps[] = {&pl->reported,  &pl->params,   &pl->by_name,    &pl->sources,
-                              &pl->endpoints, &pl->box_docs, &pl->group_index};
+    struct bh_map **maps[] = {&pl->reported,  &pl->params,   &pl->by_name,     &pl->sources,
+                              &pl->endpoints, &pl->box_docs, &pl->group_index, &pl->tainted_files};
     for (size_t i = 0; i < BH_ARRAY_LEN(maps); i++)
         *maps[i] = bh_map_new(NULL);
     index_document(pl);
@@ -97,8 +106,8 @@ static void planner_init(struct bh_planner *pl, const struct bh_pipeline *doc, c
 
 static void planner_fini(struct bh_planner *pl)
 {
-    struct bh_map *maps[] = {pl->reported,  pl->params,   pl->by_name,    pl->sources,
-                             pl->endpoints, pl->box_docs, pl->group_index};
+    struct bh_map *maps[] = {pl->reported,  pl->params,   pl->by_name,     pl->sources,
+                             pl->endpoints, pl->box_docs, pl->group_index, pl->tainted_files};
     for (size_t i = 0; i < BH_ARRAY_LEN(maps); i++)
         bh_map_free(maps[i]);
     bh_makers_free(pl->makers);
@@ -122,6 +131,7 @@ static void make(struct bh_planner *pl)
     bh_graph_stages(pl);
     bh_graph_order(pl);
     bh_placement_make(pl);
+    bh_plan_private(pl);
     bh_plan_limits(pl);
     bh_plan_box_collisions(pl);
     bh_plan_asks(pl);

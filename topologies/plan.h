@@ -42,6 +42,22 @@ struct bh_plan_output {
 
 enum bh_label { BH_TRUSTED, BH_TAINTED };
 
+/* What `accept` says of an artifact, or of all that a glob fits. */
+enum bh_gate_kind {
+    BH_GATE_VALIDATE, /* what passes the check reaches this agent; the label stays on what the agent makes */
+    BH_GATE_ENDORSE,  /* the same check, and the label is cleared */
+    BH_GATE_APPROVE,  /* a person decides, and the label is cleared */
+};
+struct bh_plan_gate {
+    const char *artifact; /* as the document has it: a name or a glob */
+    enum bh_gate_kind kind;
+    const struct bh_node *validate; /* NULL: APPROVE */
+};
+const char *bh_gate_kind_text(enum bh_gate_kind kind); /* "validate" */
+/* The gate of an agent for an input as its plan names it, a glob too: one that clears before one that does not. NULL:
+ * none. */
+const struct bh_plan_gate *bh_plan_gate_of(const struct bh_plan_gate *gates, size_t n, const char *artifact);
+
 struct bh_plan_agent {
     const char *name; /* with matrix values appended */
     const struct bh_agent *doc;
@@ -80,7 +96,13 @@ struct bh_plan_agent {
     struct bh_pair *env;
     size_t n_env;
     enum bh_label label;
-    const char *why;              /* of the label: "pages.jsonl ← retrieval (untrusted: true)"; NULL where trusted */
+    const char *why;         /* of the label: "pages.jsonl ← retrieval (untrusted: true)"; NULL where trusted */
+    const char *private_why; /* "mine.txt (private source)"; NULL where it has nothing private */
+    const struct bh_plan_gate *gates; /* `accept` */
+    size_t n_gates;
+    bool gated;          /* a person is asked before it starts: `gate: approve`, of itself or of its stage */
+    const char **params; /* of its keys' {{ }}: the only ones that it holds where its box is tainted */
+    size_t n_params;
     const char *reason;           /* why it stands in its box */
     const struct bh_pair *matrix; /* the values of its cell */
     size_t n_matrix;
@@ -139,6 +161,10 @@ struct bh_plan_options {
     const struct bh_param_value *params; /* as given by -p */
     size_t n_params;
     bool lint; /* a required parameter without a value is no error; its {{ }} stay as they are */
+    /* What is tainted by its content, which another run knows: paths of `files`, prompts and boxes' files as the plan
+     * has them, and names of sources. */
+    const char *const *tainted_files, *const *tainted_sources;
+    size_t n_tainted_files, n_tainted_sources;
 };
 
 /*

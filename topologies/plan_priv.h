@@ -27,14 +27,21 @@ struct bh_text {
     bool open;
 };
 
-/* How taint came to an agent. */
-enum bh_taint_via {
+/* How a label, taint or private, came to an agent. */
+enum bh_via {
     BH_VIA_NOTHING,
     BH_VIA_SELF,     /* untrusted: true */
-    BH_VIA_SOURCE,   /* reads an untrusted source */
-    BH_VIA_INPUT,    /* reads what a tainted agent made */
+    BH_VIA_SOURCE,   /* reads a source that has it */
+    BH_VIA_FILE,     /* one of its files has it: its content is known from a run before */
+    BH_VIA_INPUT,    /* reads what an agent made that has it */
     BH_VIA_PREVIOUS, /* sees the round before, which holds it */
-    BH_VIA_BOX,      /* shares a box with a tainted agent */
+    BH_VIA_BOX,      /* shares a box with an agent that has it */
+};
+struct bh_cause {
+    enum bh_via via;
+    size_t agent;         /* INPUT, PREVIOUS, BOX: from whom; else the agent itself */
+    size_t origin;        /* the agent at which it began */
+    const char *artifact; /* INPUT, SOURCE, FILE */
 };
 
 /* Which keys an agent writes itself, not by `defaults`. */
@@ -68,15 +75,12 @@ struct bh_draft {
     size_t n_edges, cap_edges;
     struct bh_steer *steers;
     size_t n_steers, cap_steers;
-    bool barrier;     /* waits for all earlier stages */
-    bool box_tainted; /* its box is; an agent whose inputs `accept` let in is tainted, its box is not */
-    bool admitted;    /* some tainted input was let in by `accept` with `validate` */
-    bool private_;
-    enum bh_taint_via via;
-    size_t via_agent;         /* INPUT, PREVIOUS, BOX */
-    size_t origin;            /* the agent at which the taint began */
-    const char *via_artifact; /* INPUT, SOURCE */
-    long group;               /* index into groups, -1: none */
+    bool barrier;                    /* waits for all earlier stages */
+    bool box_tainted;                /* its box is; an agent whose inputs `accept` let in is tainted, its box is not */
+    bool admitted;                   /* some tainted input was let in by `accept` with `validate` */
+    const char *private_source;      /* that it reads; NULL: none */
+    struct bh_cause taint, private_; /* the first that came */
+    long group;                      /* index into groups, -1: none */
 };
 
 /* Agents that share a box on purpose: by `box:`, or by `topology: shared-box` (then it is the crew's). */
@@ -110,13 +114,14 @@ struct bh_planner {
     struct bh_errlist warnings;
     struct bh_map *reported; /* one error of a kind per position */
     size_t n_hints;
-    size_t budget;            /* bytes that {{ }} may still make */
-    struct bh_map *params;    /* name → struct bh_param_slot */
-    struct bh_map *by_name;   /* agent → struct bh_namesakes */
-    struct bh_map *sources;   /* name → struct bh_source */
-    struct bh_map *endpoints; /* name → struct bh_endpoint */
-    bool *source_used;
-    struct bh_draft *drafts; /* parallel to plan->agents */
+    size_t budget;                      /* bytes that {{ }} may still make */
+    struct bh_map *params;              /* name → struct bh_param_slot */
+    struct bh_map *by_name;             /* agent → struct bh_namesakes */
+    struct bh_map *sources;             /* name → struct bh_source */
+    struct bh_map *endpoints;           /* name → struct bh_endpoint */
+    struct bh_map *tainted_files;       /* paths whose content is known as tainted */
+    bool *source_used, *source_tainted; /* TAINTED: by what it holds */
+    struct bh_draft *drafts;            /* parallel to plan->agents */
     size_t cap_agents, cap_drafts, cap_boxes;
     size_t *stage_start;         /* index of the first agent of each stage; n_stages + 1 entries */
     struct bh_barrier *barriers; /* per stage */
@@ -180,10 +185,15 @@ void bh_placement_make(struct bh_planner *pl);
 /* plan_limits.c: after placement. */
 void bh_plan_limits(struct bh_planner *pl);
 
-/* labels.c: needs bound inputs and draft->group. */
+/* gates.c: what `accept` and `gate` say. */
+void bh_plan_gates(struct bh_planner *pl, struct bh_plan_agent *agent);
+/* labels.c: taint; needs bound inputs and draft->group. */
 void bh_plan_labels(struct bh_planner *pl);
-/* "pages.jsonl ← retrieval (untrusted: true)"; NULL where the agent is trusted. In the plan's arena. */
+/* labels_private.c: needs the implicit inputs, and all boxes with their members. */
+void bh_plan_private(struct bh_planner *pl);
+/* cause.c: "pages.jsonl ← retrieval (untrusted: true)". In the plan's arena. */
 const char *bh_plan_taint_path(struct bh_planner *pl, size_t agent);
+const char *bh_plan_private_path(struct bh_planner *pl, size_t agent);
 
 /* asks.c */
 void bh_plan_asks(struct bh_planner *pl);
