@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the search for secrets in what passes by. Assumes that a set is complete before the first search. Must never let
+ * a byte of a needle pass before it knows that the needle ends otherwise.
+ */
+#include "policies/needles.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+/* A shift fits a byte; more than that is hardly ever skipped at once. */
+#define WINDOW_MAX 128
+
+struct needle {
+    char *name;
+    unsigned char *bytes;
+    size_t len;
+    size_t *fall; /* of its first i bytes, the longest proper end that is also a beginning */
+};
+
+struct bh_needles {
+    struct needle *items;
+    size_t n, cap;
+    size_t window, longest;
+    unsigned char shift[65536]; /* by the last two bytes of the window */
+};
+
+struct bh_needles *bh_needles_new(void)
+{
+    return bh_alloc(sizeof(struct bh_needles));
+}
+
+void bh_needles_free(struct bh_needles *set)
+{
+    if (!set)
+        return;
+    for (size_t i = 0; i < set->n; i++) {
+        explicit_bzero(set->items[i].bytes, set->items[i].len);
+        bh_free(set->items[i].bytes);
+        bh_free(set->items[i].name);
+        bh_free(set->items[i].fall);
+    }
+    bh_free(set->items);
+    explicit_bzero(set, sizeof(*set));
+    bh_free(set);
+}
+
+static size_t block(const unsigned char *p)
+{
+    return (size_t)p[0] << 8 | p[1];
+}
+
+static void make_shifts(struct bh_needles *set)
+{
+    set->window = WINDOW_MAX;
+    for (size_t i = 0; i < set->n; i++)
+        set->window = set->items[i].len < set->window ? set->items[i].len : set->window;
+    memset(set->shift, (int)(set->window - 1), sizeof(set->shift));
+    for (size_t i = 0; i < set->n; i++) {
+        for (size_t end = 1; end < set->window; end++) {
+            unsigned char *shift = &set->shift[block(set->items[i].bytes + end - 1)];
+            size_t least = set->window - 1 - end;
+            *shift = least < *shift ? (unsigned char)least : *shift;
+        }
+    }
+}
+
+/* As Knuth, Morris and Pratt have it: fall[i] for the first i bytes. */
+static size_t *make_fall(const unsigned char *bytes, size_t len)
+{
+    size_t *fall = bh_calloc(len + 1, sizeof(*fall));
+    for (size_t i = 1, k = 0; i < len; i++) {
+        while (k > 0 && bytes[i] != bytes[k])
+            k = fall[k];
+        k += bytes[i] == bytes[k];
+        fall[i + 1] = k;
+    }
+    return fall;
+}
+
+static void add_needle(struct bh_needles *set, const char *name, const unsigned char *bytes, size_t len)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        if (set->items[i].len == len && memcmp(set->items[i].bytes, bytes, len) == 0)
+            return;
+    }
+    *BH_PUSH(set->items, set->n, set->cap) = (struct needle){
+        .name = bh_strdup(name), .bytes = bh_memdup(bytes, len), .len = len, .fall = make_fall(bytes, len)};
+    set->longest = len > set->longest ? len : set->longest;
+}
+
+/* The characters that the value alone decides where `before` bytes of something else stand ahead of it. */
+static void add_base64(struct bh_needles *set, const char *name, const unsigned char *value, size_t len, size_t before,
+                       const char *alphabet)
+{
+    size_t bit = (before * 8 + 5) / 6 * 6 - before * 8; /* of the value, where the first such character begins */
+    size_t n = (len * 8 - bit) / 6;
+    unsigned char *text = bh_alloc(n);
+    for (size_t i = 0; i < n; i++, bit += 6) {
+        unsigned two = (unsigned)value[bit / 8] << 8 | (bit / 8 + 1 < len ? value[bit / 8 + 1] : 0);
+        text[i] = (unsigned char)alphabet[two >> (10 - bit % 8) & 63];
+    }
+    add_needle(set, name, text, n);
+    explicit_bzero(text, n);
+    bh_free(text);
+}
+
+bool bh_needles_add(struct bh_needles *set, const char *name, const void *value, size_t len)
+{
+    static const char *const alphabets[] = {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+                                            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"};
+    if (len < BH_NEEDLE_MIN)
+        return false;
+    add_needle(set, name, value, len);
+    for (size_t a = 0; a < BH_ARRAY_LEN(alphabets); a++) {
+        for (size_t before = 0; before < 3; before++)
+            add_base64(set, name, value, len, before, alphabets[a]);
+    }
+    make_shifts(set);
+    return true;
+}
+
+/* A needle that begins at `at`. */
+static const struct needle *needle_at(const struct bh_needles *set, const unsigned char *at, size_t len)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        const struct needle *n = &set->items[i];
+        if (n->len <= len && memcmp(n->bytes, at, n->len) == 0)
+            return n;
+    }
+    return NULL;
+}
+
+size_t bh_needles_find(const struct bh_needles *set, const void *data, size_t len, const char **ret_name)
+{
+    const unsigned char *p = data;
+    if (!set || set->n == 0 || len < set->window)
+        return len;
+    for (size_t end = set->window - 1; end < len;) {
+        size_t shift = set->shift[block(p + end - 1)];
+        if (shift > 0) {
+            end += shift;
+            continue;
+        }
+        size_t start = end + 1 - set->window;
+        const struct needle *found = needle_at(set, p + start, len - start);
+        if (found) {
+            *ret_name = found->name;
+            return start;
+        }
+        end++;
+    }
+    return len;
+}
+
+/* How many bytes at the end may be the beginning of this needle. */
+static size_t open_end(const struct needle *n, const unsigned char *data, size_t len)
+{
+    size_t look = len < n->len - 1 ? len : n->len - 1, k = 0;
+    for (size_t i = len - look; i < len; i++) {
+        while (k > 0 && data[i] != n->bytes[k])
+            k = n->fall[k];
+        k += data[i] == n->bytes[k];
+    }
+    return k;
+}
+
+static size_t longest_open_end(const struct bh_needles *set, const char *data, size_t len)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < set->n; i++) {
+        size_t n = open_end(&set->items[i], (const unsigned char *)data, len);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static void drop_joint(struct bh_sieve *s)
+{
+    if (s->joint)
+        explicit_bzero(s->joint, s->n_joint);
+    bh_free(s->joint);
+    s->joint = NULL;
+    s->n_joint = 0;
+}
+
+/* What was held back and the new piece as one. */
+static const char *join(struct bh_sieve *s, const char *data, size_t *len)
+{
+    if (s->n_held == 0)
+        return data;
+    s->n_joint = s->n_held + *len;
+    s->joint = bh_alloc(s->n_joint);
+    memcpy(s->joint, s->held, s->n_held);
+    if (*len > 0)
+        memcpy(s->joint + s->n_held, data, *len);
+    *len = s->n_joint;
+    return s->joint;
+}
+
+static void hold(struct bh_sieve *s, const char *end, size_t open)
+{
+    if (open > 0 && !s->held)
+        s->held = bh_alloc(s->set->longest);
+    if (open > 0)
+        memcpy(s->held, end - open, open);
+    s->n_held = open;
+}
+
+const char *bh_sieve_push(struct bh_sieve *s, const char *data, size_t len, bool last, const char **ret_pass,
+                          size_t *ret_n)
+{
+    const char *name = NULL;
+    *ret_pass = data;
+    *ret_n = len;
+    if (!s->set || s->set->n == 0)
+        return NULL;
+    drop_joint(s);
+    *ret_pass = data = join(s, data, &len);
+    *ret_n = bh_needles_find(s->set, data, len, &name);
+    if (name)
+        return name;
+    hold(s, data + len, last ? 0 : longest_open_end(s->set, data, len));
+    *ret_n = len - s->n_held;
+    return NULL;
+}
+
+void bh_sieve_fini(struct bh_sieve *s)
+{
+    drop_joint(s);
+    if (s->held)
+        explicit_bzero(s->held, s->set->longest);
+    bh_free(s->held);
+    s->held = NULL;
+    s->n_held = 0;
+}

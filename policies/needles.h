@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding secrets in a stream, also across the borders of its pieces: the value as it is, and wherever it stands in
+ * base64 (three alignments, two alphabets). What might be the beginning of one is held back until it is known not to
+ * be: nothing of a secret gets through before it is found, and nothing else waits.
+ *
+ * The search looks at about one byte in as many as the shortest needle has (Wu-Manber, blocks of two), so that a stream
+ * is not slowed by it.
+ */
+#pragma once
+
+#include "base/compiler.h"
+
+enum { BH_NEEDLE_MIN = 6 }; /* bytes; a shorter value would be found everywhere, and is not looked for */
+
+struct bh_needles;
+
+struct bh_needles *bh_needles_new(void);
+void bh_needles_free(struct bh_needles *set); /* NULL is fine; wipes the values */
+/* False where the value is too short to be looked for. `name` is what bh_sieve_push tells. */
+bool bh_needles_add(struct bh_needles *set, const char *name, const void *value, size_t len);
+/* Where the first one begins; `len` where there is none. *ret_name is untouched then. */
+size_t bh_needles_find(const struct bh_needles *set, const void *data, size_t len, const char **ret_name);
+
+/* One stream. Zero-initialise but for `set`, which is borrowed and is not added to any more; NULL looks for nothing. */
+struct bh_sieve {
+    const struct bh_needles *set;
+    char *held; /* what may be the beginning of a needle */
+    size_t n_held;
+    char *joint; /* that and the next piece */
+    size_t n_joint;
+};
+/*
+ * Takes the next piece. *ret_pass, *ret_n: what may go on now; it lies in `data` or in the sieve and is good until the
+ * next call. Returns NULL, or the name of what was found: then only what is before it may go on, and the stream is to
+ * be cut. `last`: nothing follows, nothing is held back.
+ */
+const char *bh_sieve_push(struct bh_sieve *s, const char *data, size_t len, bool last, const char **ret_pass,
+                          size_t *ret_n);
+void bh_sieve_fini(struct bh_sieve *s); /* wipes */
