@@ -45,3 +45,27 @@ int bh_audit_add(const struct bh_home *home, enum bh_audit_kind kind, const stru
                  struct bh_err **err) BH_MUST_CHECK;
 int bh_audit_add_all(const struct bh_home *home, const struct bh_audit_entry *entries, size_t n,
                      struct bh_err **err) BH_MUST_CHECK;
+
+/* --- reading (policies/audit_check.c) --- */
+
+/* A line of the log, whatever is wrong with its place in it. `line` is borrowed; false ends the reading. */
+typedef bool bh_audit_fn(void *arg, const struct bh_val *line);
+/* Every line in its order; what is no line is left out. Without a log there is none, and no error. */
+int bh_audit_read(const struct bh_home *home, bh_audit_fn *fn, void *arg, struct bh_err **err) BH_MUST_CHECK;
+
+enum { BH_AUDIT_MAX_PROBLEMS = 100 };
+
+struct bh_audit_problem {
+    int64_t line; /* of the file, from 1; 0: the log as a whole */
+    char *text;   /* "was changed" */
+};
+struct bh_audit_report {
+    int64_t lines;
+    struct bh_audit_problem *problems; /* in their order; at most BH_AUDIT_MAX_PROBLEMS are kept */
+    size_t n_kept, cap;
+    int64_t n_problems; /* all */
+};
+/* What is wrong with the log: lines that were changed, taken out, moved, put in. The error is for a log that cannot be
+ * read; one with problems is 0. */
+int bh_audit_verify(const struct bh_home *home, struct bh_audit_report *ret, struct bh_err **err) BH_MUST_CHECK;
+void bh_audit_report_fini(struct bh_audit_report *report);

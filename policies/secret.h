@@ -9,15 +9,15 @@
 #include "base/err.h"
 
 enum {
-    BH_SECRET_MAX = 64 * 1024,          /* bytes of a value */
+    BH_SECRET_MAX = 64 * 1024,        /* bytes of a value */
     BH_SECRET_COMMAND_TIMEOUT_S = 30, /* for a command that gives one */
 };
 
 /* Exactly one of env, file, command. All borrowed. */
 struct bh_secret_ref {
-    const char *name; /* of the document, for messages */
-    const char *env;  /* a variable of this process */
-    const char *file; /* a regular file; a relative path is relative to the current folder */
+    const char *name;           /* of the document, for messages */
+    const char *env;            /* a variable of this process */
+    const char *file;           /* a regular file; a relative path is relative to the current folder */
     const char *const *command; /* argv; the first is looked for in PATH. What it writes to its standard output */
     size_t n_command;
 };
