@@ -89,6 +89,15 @@ struct bh_box_call *bh_box_call_open(struct bh_box *box, const char *root, const
     return call;
 }
 
+struct bh_box_call *bh_box_call_listen(struct bh_box *box, int port, bh_box_opened_fn fn, void *arg)
+{
+    struct bh_box_call *call = bh_alloc(sizeof(*call));
+    call->opened_fn = fn;
+    call->arg = arg;
+    ops_of(box)->listen(box, port, on_opened, call);
+    return call;
+}
+
 struct bh_exec *bh_box_call_server(const struct bh_box_call *call)
 {
     return call->exec;

@@ -16,6 +16,7 @@ struct bh_box_call *bh_box_call_exec(struct bh_box *box, const struct bh_exec_sp
 struct bh_box_call *bh_box_call_barrier(struct bh_box *box, bh_box_done_fn fn, void *arg);
 struct bh_box_call *bh_box_call_open(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn,
                                      void *arg);
+struct bh_box_call *bh_box_call_listen(struct bh_box *box, int port, bh_box_opened_fn fn, void *arg);
 /* Of an exec call that was told of as warm (bh_exec_spec.on_warm, which is called with `arg`): what boxes for its forks
  * are beneath. */
 struct bh_exec *bh_box_call_server(const struct bh_box_call *call);

@@ -4,6 +4,7 @@
 
 #include <event2/event.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -415,6 +416,19 @@ static void fake_open(struct bh_box *b, const char *root, const char *path, bh_b
     a->arg = arg;
 }
 
+/* Of the host: whoever connects is none of a box. */
+static void fake_listen(struct bh_box *b, int port, bh_box_opened_fn fn, void *arg)
+{
+    const struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct fake_answer *a = queue(of_box(box_of(b)), OPENED, "listen", box_of(b));
+    bh_buf_addf(&of_box(box_of(b))->journal, "listen %s %d\n", box_of(b)->key, port);
+    a->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    BH_ASSERT(a->fd >= 0 && bind(a->fd, (const struct sockaddr *)(const void *)&at, sizeof(at)) == 0 &&
+              listen(a->fd, 16) == 0);
+    a->fn.opened = fn;
+    a->arg = arg;
+}
+
 static void end_all_execs(struct fake_box *box)
 {
     for (struct bh_exec *e = box->execs; e; e = e->next) {
@@ -614,6 +628,7 @@ static const struct bh_box_ops fake_ops = {
     .kill = fake_kill,
     .barrier = fake_barrier,
     .open_output = fake_open,
+    .listen = fake_listen,
     .moment = fake_moment,
     .writers = fake_writers,
     .census = fake_census,

@@ -180,6 +180,11 @@ struct bh_box_ops {
      */
     void (*open_output)(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn, void *arg);
     /*
+     * A socket that listens on the box's loopback at this port, or one of the next that are free, for somebody outside
+     * to accept from: the box's processes can connect to it and nothing else. May be absent.
+     */
+    void (*listen)(struct bh_box *box, int port, bh_box_opened_fn fn, void *arg);
+    /*
      * Shared boxes; may be absent, as `writers` may. What is written later than a moment is told by `writers`. While
      * one exec runs alone nothing is recorded: it is not worth it.
      */

@@ -213,6 +213,7 @@ static const struct bh_box_ops ns_ops = {
     .kill = bh_ns_kill,
     .barrier = bh_ns_barrier,
     .open_output = bh_ns_open_output,
+    .listen = bh_ns_listen,
     .moment = bh_ns_moment,
     .writers = bh_ns_writers,
     .census = bh_ns_census,

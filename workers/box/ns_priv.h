@@ -160,10 +160,11 @@ struct bh_exec {
     void *arg;
 };
 
-/* BARRIER or OPEN that waits for an answer. */
+/* BARRIER, OPEN or LISTEN that waits for an answer. */
 struct ns_ask {
     struct bh_list link;
     uint64_t id;
+    enum bh_msg_kind answer;
     bh_box_done_fn done;
     bh_box_opened_fn opened;
     void *arg;
@@ -284,3 +285,4 @@ struct bh_exec *bh_ns_exec(struct bh_box *box, const struct bh_exec_spec *spec, 
 void bh_ns_kill(struct bh_exec *exec, int sig);
 void bh_ns_barrier(struct bh_box *box, bh_box_done_fn fn, void *arg);
 void bh_ns_open_output(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn, void *arg);
+void bh_ns_listen(struct bh_box *box, int port, bh_box_opened_fn fn, void *arg);

@@ -5,6 +5,7 @@
  */
 #include <event2/event.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -94,14 +95,31 @@ static bool readable_only(int fd)
     return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY;
 }
 
+static int option_of(int fd, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+    return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
+}
+
+/* Whoever accepts from it believes that it is in the box: so is a socket of the loopback that listens. */
+static bool listens_on_loopback(int fd)
+{
+    struct sockaddr_in at = {.sin_family = AF_UNSPEC};
+    socklen_t len = sizeof(at);
+    return option_of(fd, SO_DOMAIN) == AF_INET && option_of(fd, SO_TYPE) == SOCK_STREAM &&
+           option_of(fd, SO_ACCEPTCONN) == 1 && getsockname(fd, (struct sockaddr *)(void *)&at, &len) == 0 &&
+           at.sin_addr.s_addr == htonl(INADDR_LOOPBACK);
+}
+
 /* Takes fd where it returns true. */
 static bool on_answer(struct bh_box *box, const struct bh_msg_report *r, int fd)
 {
-    if (fd >= 0 && !readable_only(fd))
+    if (fd >= 0 && !(r->kind == BH_MSG_LISTENING ? listens_on_loopback(fd) : readable_only(fd)))
         return false;
     BH_LIST_FOREACH (it, tmp, &box->asks) {
         struct ns_ask *ask = ASK(it);
-        if (ask->id != r->id || (ask->opened != NULL) != (r->kind == BH_MSG_OPENED))
+        if (ask->id != r->id || ask->answer != r->kind)
             continue;
         bool last = box->asks.next == box->asks.prev;
         if (last)
@@ -405,11 +423,11 @@ void bh_ns_kill(struct bh_exec *exec, int sig)
         bh_ns_warm_expect(exec->box);
 }
 
-static struct ns_ask *new_ask(struct bh_box *box, void *arg)
+static struct ns_ask *new_ask(struct bh_box *box, enum bh_msg_kind answer, void *arg)
 {
     struct ns_ask *ask = bh_alloc(sizeof(*ask));
     BH_ASSERT(box->magic == NS_BOX_MAGIC);
-    *ask = (struct ns_ask){.id = ++box->ns->last_id, .arg = arg};
+    *ask = (struct ns_ask){.id = ++box->ns->last_id, .answer = answer, .arg = arg};
     bh_list_init(&ask->link);
     bh_list_append(&box->asks, &ask->link);
     return ask;
@@ -417,7 +435,7 @@ static struct ns_ask *new_ask(struct bh_box *box, void *arg)
 
 void bh_ns_barrier(struct bh_box *box, bh_box_done_fn fn, void *arg)
 {
-    struct ns_ask *ask = new_ask(box, arg);
+    struct ns_ask *ask = new_ask(box, BH_MSG_QUIET, arg);
     struct bh_msg_ask msg = {.kind = BH_MSG_BARRIER, .id = ask->id};
     ask->done = fn;
     bh_ns_say(box, &msg, sizeof(msg), NULL, 0);
@@ -427,7 +445,7 @@ void bh_ns_barrier(struct bh_box *box, bh_box_done_fn fn, void *arg)
 void bh_ns_open_output(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn, void *arg)
 {
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
-    struct ns_ask *ask = new_ask(box, arg);
+    struct ns_ask *ask = new_ask(box, BH_MSG_OPENED, arg);
     struct bh_msg_ask msg = {.kind = BH_MSG_OPEN, .id = ask->id};
     ask->opened = fn;
     bh_ns_warm_expect(box);
@@ -435,4 +453,13 @@ void bh_ns_open_output(struct bh_box *box, const char *root, const char *path, b
     bh_pack_str(&out, root);
     bh_pack_str(&out, path);
     bh_ns_say(box, out.data, out.len, NULL, 0);
+}
+
+void bh_ns_listen(struct bh_box *box, int port, bh_box_opened_fn fn, void *arg)
+{
+    struct ns_ask *ask = new_ask(box, BH_MSG_LISTENING, arg);
+    struct bh_msg_ask msg = {.kind = BH_MSG_LISTEN, .signal = port, .id = ask->id};
+    ask->opened = fn;
+    bh_ns_say(box, &msg, sizeof(msg), NULL, 0);
+    bh_ns_warm_expect(box);
 }

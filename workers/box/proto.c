@@ -84,6 +84,7 @@ bool bh_report_valid(const struct bh_msg_report *r, size_t len, size_t nfds)
     case BH_MSG_FORKED:
         return nfds == 1 && r->status == 0;
     case BH_MSG_OPENED:
+    case BH_MSG_LISTENING:
         return nfds == (r->status == 0 ? 1u : 0u);
     default:
         return false;

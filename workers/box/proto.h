@@ -57,6 +57,10 @@ enum bh_msg_kind {
     BH_MSG_GROUP,
     /* box to worker: the fork that was to be adopted shares nothing and may run */
     BH_MSG_ADOPTED,
+    /* Worker to box: a socket that listens on its loopback, for a broker to accept from; and the answer, which carries
+     * it. */
+    BH_MSG_LISTEN,
+    BH_MSG_LISTENING,
 };
 
 /* How ids are mapped into boxes. */
@@ -253,7 +257,8 @@ struct bh_msg_exec {
 #define BH_EXEC_WARM_SERVER 128u /* it may become a fork server, and finds its socket in BULKHEAD_WARM_FD */
 #define BH_EXEC_WARM 256u        /* not executed: a fork of the server gets all that is here */
 
-/* KILL (signal), BARRIER, OPEN (strings: root, path), GO, ADOPT (signal: a pid; id: what ORPHAN will say). */
+/* KILL (signal), BARRIER, OPEN (strings: root, path), GO, ADOPT (signal: a pid; id: what ORPHAN will say), LISTEN
+ * (signal: the port, or where that is taken one of the next). */
 struct bh_msg_ask {
     uint32_t kind;
     int32_t signal;

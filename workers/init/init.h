@@ -276,6 +276,9 @@ int bh_give_to_agent(int box, struct bh_owner owner, struct bh_fail *fail);
 
 /* Opens an output: a descriptor, or -1 with errno. */
 int bh_output_open(int box, const char *root, const char *path);
+/* listen.c: a socket that listens on the loopback of the caller's network namespace, at this port or one of the next
+ * ones that are free: a descriptor, or -1 with errno. */
+int bh_listen_open(int port);
 
 /* --- privileges --- */
 

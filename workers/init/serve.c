@@ -580,6 +580,14 @@ static void on_open(struct bh_init *in, const struct bh_msg_ask *ask, size_t len
     send_report(in, &r, fd >= 0 ? &fd : NULL);
 }
 
+static void on_listen(struct bh_init *in, const struct bh_msg_ask *ask)
+{
+    struct bh_msg_report r = {.kind = BH_MSG_LISTENING, .id = ask->id};
+    BH_CLEANUP_FD int fd = bh_listen_open(ask->signal);
+    r.status = fd < 0 ? errno : 0;
+    send_report(in, &r, fd >= 0 ? &fd : NULL);
+}
+
 static void on_ask(struct bh_init *in, const struct bh_msg_ask *ask, size_t len)
 {
     switch (ask->kind) {
@@ -594,6 +602,9 @@ static void on_ask(struct bh_init *in, const struct bh_msg_ask *ask, size_t len)
         break;
     case BH_MSG_GO:
         on_go(in, ask);
+        break;
+    case BH_MSG_LISTEN:
+        on_listen(in, ask);
         break;
     case BH_MSG_ADOPT:
         bh_orphans_adopt(in, ask->id, ask->signal);

@@ -201,6 +201,15 @@ int kit_open_output(struct kit_box *b, const char *root, const char *path, int *
     return o.fd;
 }
 
+int kit_listen(struct kit_box *b, int port, int *ret_errno)
+{
+    struct opened o = {0};
+    b->kit->boxes->ops->listen(b->box, port, on_opened, &o);
+    kit_wait(b->kit, &o.done);
+    *ret_errno = o.error;
+    return o.fd;
+}
+
 static void on_exec(void *arg, const struct bh_exec_result *result)
 {
     struct kit_exec *e = arg;

@@ -55,6 +55,9 @@ int kit_barrier(struct kit_box *b);
 /* Descriptor, or -1 and *ret_errno. */
 int kit_open_output(struct kit_box *b, const char *root, const char *path, int *ret_errno);
 
+/* A socket that listens in it; -1 and *ret_errno. */
+int kit_listen(struct kit_box *b, int port, int *ret_errno);
+
 struct kit_exec {
     struct bh_exec_spec spec; /* stdio is filled in by kit_start where it is 0 */
     struct bh_exec *exec;

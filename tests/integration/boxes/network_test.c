@@ -3,9 +3,12 @@
  * The network namespace of a box: which box has had it before. What a box of before could have left in it is tried one
  * by one; a box that did nothing is the proof that namespaces are given again at all.
  */
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "tests/integration/boxes/kit.h"
 #include "tests/support/t.h"
@@ -96,6 +99,89 @@ static void used_one_is_never_given_again(void **state)
     }
 }
 
+/* --- sockets that somebody outside accepts from --- */
+
+static int port_of(int fd)
+{
+    struct sockaddr_in at;
+    socklen_t len = sizeof(at);
+    T_INT(getsockname(fd, (struct sockaddr *)(void *)&at, &len), 0);
+    return ntohs(at.sin_port);
+}
+
+static int listen_in(struct kit_box *b, int port)
+{
+    int error = 0, fd = kit_listen(b, port, &error);
+    if (fd < 0)
+        fail_msg("listen: %s", strerror(error));
+    return fd;
+}
+
+static int accept_one(int listener)
+{
+    struct pollfd polled = {.fd = listener, .events = POLLIN};
+    T_INT(poll(&polled, 1, 10000), 1);
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    T_TRUE(fd >= 0);
+    return fd;
+}
+
+/* Two boxes, the same port: which box speaks is known by the socket. */
+static void a_box_is_heard_from_outside(void **state)
+{
+    struct kit_box boxes[2];
+    int listeners[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        create(&boxes[i]);
+        listeners[i] = listen_in(&boxes[i], 3128);
+        T_INT(port_of(listeners[i]), 3128);
+    }
+    for (int i = 1; i >= 0; i--) {
+        char out[64] = "", said[16] = "";
+        run(&boxes[i], "bash -c 'echo hello > /dev/tcp/127.0.0.1/3128'", out, sizeof(out));
+        BH_CLEANUP_FD int fd = accept_one(listeners[i]);
+        T_INT(read(fd, said, sizeof(said) - 1), 6);
+        T_STR(said, "hello\n");
+        bh_close(listeners[i]);
+        T_INT(kit_destroy(&boxes[i], false), 0);
+    }
+}
+
+static void a_taken_port_is_passed_by(void **state)
+{
+    struct kit_box b;
+    int error = 0;
+    (void)state;
+    create(&b);
+    BH_CLEANUP_FD int first = listen_in(&b, 3128);
+    BH_CLEANUP_FD int second = listen_in(&b, 3128);
+    T_INT(port_of(second), 3129);
+    T_INT(kit_listen(&b, 0, &error), -1);
+    T_INT(error, EINVAL);
+    T_INT(kit_destroy(&b, false), 0);
+}
+
+/* What still listens, or has been spoken to, is in no other box's namespace. */
+static void one_with_a_listener_is_not_given_again(void **state)
+{
+    struct kit_box b;
+    char number[64];
+    (void)state;
+    create(&b);
+    BH_CLEANUP_FD int held = listen_in(&b, 3128);
+    run(&b, "readlink /proc/self/ns/net", number, sizeof(number));
+    T_INT(kit_destroy(&b, false), 0);
+    T_TRUE(!is_met_again(number));
+    create(&b);
+    int spoken_to = listen_in(&b, 3128);
+    run(&b, "readlink /proc/self/ns/net; bash -c 'exec 3<> /dev/tcp/127.0.0.1/3128'", number, sizeof(number));
+    number[strcspn(number, "\n") + 1] = '\0';
+    bh_close(spoken_to);
+    T_INT(kit_destroy(&b, false), 0);
+    T_TRUE(!is_met_again(number));
+}
+
 static void next_box_finds_nothing_counted(void **state)
 {
     char number[64], out[256];
@@ -150,6 +236,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(untouched_one_is_given_again),
         cmocka_unit_test(used_one_is_never_given_again),
+        cmocka_unit_test(a_box_is_heard_from_outside),
+        cmocka_unit_test(a_taken_port_is_passed_by),
+        cmocka_unit_test(one_with_a_listener_is_not_given_again),
         cmocka_unit_test(next_box_finds_nothing_counted),
         cmocka_unit_test(two_that_live_are_never_in_one),
         cmocka_unit_test(many_at_once),

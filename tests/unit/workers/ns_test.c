@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -33,6 +34,12 @@ static void send_report(int sock, struct bh_msg_report r, const int *fds, size_t
     send_bytes(sock, &r, sizeof(r), fds, nfds);
 }
 
+static int listen_on_loopback(int fd)
+{
+    const struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    return bind(fd, (const struct sockaddr *)(const void *)&at, sizeof(at)) < 0 || listen(fd, 1) < 0 ? -1 : 0;
+}
+
 /* An answer to `ask`, as the role has it. */
 static void misbehave(const char *role, int sock, uint32_t kind, uint64_t id)
 {
@@ -44,6 +51,11 @@ static void misbehave(const char *role, int sock, uint32_t kind, uint64_t id)
         struct bh_msg_report opened = {.kind = BH_MSG_OPENED, .id = id};
         int fd = strcmp(role, "writable-fd") == 0 ? null[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
         send_report(sock, opened, &fd, 1);
+    } else if (kind == BH_MSG_LISTEN) { /* a socket, and none that listens on the loopback */
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (strcmp(role, "good") == 0 && listen_on_loopback(fd) < 0)
+            _exit(3);
+        send_report(sock, (struct bh_msg_report){.kind = BH_MSG_LISTENING, .id = id}, &fd, 1);
     } else if (kind == BH_MSG_BARRIER) {
         send_report(sock, (struct bh_msg_report){.kind = BH_MSG_QUIET, .id = id, .status = EBUSY}, NULL, 0);
     } else if (strcmp(role, "short") == 0) {
@@ -332,6 +344,26 @@ static void takes_no_descriptor_that_writes(void **state)
     destroy();
 }
 
+static void takes_no_socket_that_does_not_listen(void **state)
+{
+    (void)state;
+    T_INT(create("idle-socket"), 0);
+    r.boxes->ops->listen(r.box, 3128, on_opened, NULL);
+    wait_for(&r.opened);
+    T_INT(r.fd, -1);
+    T_INT(r.error, EPIPE);
+    wait_for(&r.lost);
+    destroy();
+    r.opened = false;
+    r.lost = false;
+    T_INT(create("good"), 0);
+    r.boxes->ops->listen(r.box, 3128, on_opened, NULL);
+    wait_for(&r.opened);
+    T_TRUE(r.fd >= 0 && r.error == 0);
+    bh_close(r.fd);
+    destroy();
+}
+
 static void errors_of_create_are_worded(void **state)
 {
     (void)state;
@@ -429,6 +461,7 @@ int main(void)
         NONSENSE("eof"),
         TEST(ends_a_box_that_reports_twice),
         TEST(takes_no_descriptor_that_writes),
+        TEST(takes_no_socket_that_does_not_listen),
         TEST(errors_of_create_are_worded),
         TEST(a_dead_launcher_is_said),
         TEST(refuses_what_it_cannot_do),

@@ -67,11 +67,14 @@ static void accepts_what_a_box_may_say(void **state)
         {.kind = BH_MSG_QUIET},
         {.kind = BH_MSG_QUIET, .status = EBUSY},
         {.kind = BH_MSG_OPENED, .status = ELOOP},
+        {.kind = BH_MSG_LISTENING, .status = EADDRINUSE},
     };
     for (size_t i = 0; i < BH_ARRAY_LEN(good); i++)
         T_TRUE(bh_report_valid(&good[i], sizeof(good[i]), 0));
     struct bh_msg_report opened = {.kind = BH_MSG_OPENED};
+    struct bh_msg_report listening = {.kind = BH_MSG_LISTENING};
     T_TRUE(bh_report_valid(&opened, sizeof(opened), 1));
+    T_TRUE(bh_report_valid(&listening, sizeof(listening), 1));
 }
 
 static void refuses_what_it_may_not(void **state)
@@ -90,7 +93,8 @@ static void refuses_what_it_may_not(void **state)
         {.kind = BH_MSG_FAILED},
         {.kind = BH_MSG_QUIET, .status = -5},
         {.kind = BH_MSG_OPENED, .status = 5000},
-        {.kind = BH_MSG_OPENED},  /* without its descriptor */
+        {.kind = BH_MSG_OPENED}, /* without its descriptor */
+        {.kind = BH_MSG_LISTENING},
         {.kind = BH_MSG_STARTED}, /* nobody's number */
         {.kind = BH_MSG_STARTED, .status = 1},
         {.kind = BH_MSG_STARTED, .status = -7},
