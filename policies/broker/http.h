@@ -52,14 +52,7 @@ bool bh_http_is_token(const char *s, size_t len);
 
 /* A chunked body as it comes in. Zero-initialise. */
 struct bh_http_chunks {
-    enum bh_http_chunk_state {
-        BH_CHUNK_SIZE,
-        BH_CHUNK_SIZE_END,
-        BH_CHUNK_DATA,
-        BH_CHUNK_DATA_END,
-        BH_CHUNK_TRAILER,
-        BH_CHUNK_DONE
-    } state;
+    enum bh_http_chunk_state { BH_CHUNK_SIZE, BH_CHUNK_DATA, BH_CHUNK_DATA_END, BH_CHUNK_TRAILER, BH_CHUNK_DONE } state;
     uint64_t left;
     unsigned line; /* bytes of the line that is being read */
     bool digits, extension, cr;
