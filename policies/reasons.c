@@ -31,6 +31,7 @@ static const struct {
     [BH_PHASE_PREPARE] = {"prepare", "timeout(prepare)"},
     [BH_PHASE_RUN] = {"run", "timeout(run)"},
     [BH_PHASE_CHECK] = {"check", "timeout(check)"},
+    [BH_PHASE_GATE] = {"gate", "timeout(gate)"},
 };
 
 static bool is_phase(enum bh_phase phase)
@@ -67,6 +68,10 @@ static int box_in(const char *detail, const char **ret)
 static char *remedy_of_timeout(const char *detail)
 {
     static const enum bh_phase all[] = {BH_PHASE_SETUP, BH_PHASE_PREPARE, BH_PHASE_CHECK};
+    if (bh_starts_with(detail, "gate "))
+        return bh_strdup(
+            "go on with 'bulkhead run --resume RUN', which asks again, and decide with 'bulkhead approve RUN "
+            "AGENT' in time; or raise 'timeout.run' of the agent");
     for (size_t i = 0; i < BH_ARRAY_LEN(all); i++) {
         const char *name = phases[all[i]].text;
         if (bh_starts_with(detail, name) && detail[strlen(name)] == ' ')

@@ -12,7 +12,8 @@ enum bh_reason {
     BH_REASON_MAX_
 };
 
-enum bh_phase { BH_PHASE_NONE, BH_PHASE_SETUP, BH_PHASE_PREPARE, BH_PHASE_RUN, BH_PHASE_CHECK };
+/* GATE: the wait for a person's decision. */
+enum bh_phase { BH_PHASE_NONE, BH_PHASE_SETUP, BH_PHASE_PREPARE, BH_PHASE_RUN, BH_PHASE_CHECK, BH_PHASE_GATE };
 
 struct bh_reason_info {
     enum bh_reason reason;

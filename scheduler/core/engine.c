@@ -45,6 +45,7 @@ struct bh_engine *bh_engine_new(struct bh_run_id run, const struct bh_spec *spec
     e->failure.node = e->live_first = e->live_last = BH_NONE;
     e->max_attempts = BH_ENGINE_MAX_INSTANCES;
     bh_boxes_init(e);
+    bh_gates_init(e);
     bh_nodes_init(e);
     bh_forks_init(e);
     return e;
@@ -58,6 +59,7 @@ void bh_engine_free(struct bh_engine *e)
     e->magic = 0;
     bh_forks_fini(e);
     bh_nodes_fini(e);
+    bh_gates_fini(e);
     bh_boxes_fini(e);
     bh_free(e->attempts);
     bh_free(e->workers);
@@ -222,6 +224,7 @@ static void settle(struct bh_engine *e, struct bh_wall now, struct bh_effects *f
     if (e->status != BH_RUN_RUNNING)
         return;
     if (!all_ended(e) && !killed_by_us(e->stop)) {
+        bh_gates_ask(e, fx);
         bh_boxes_freeze_due(e, fx);
         lease_ready(e, now, fx);
     }
@@ -259,6 +262,7 @@ static bool on_owner(struct bh_engine *e, const struct input *in)
         e->workers[w].up = false;
     e->slots = 0;
     bh_boxes_forget_workers(e);
+    bh_gates_new_owner(e);
     bh_forks_new_owner(e, in->fx); /* before more of them come to publish */
     while (e->live_first != BH_NONE)
         lose_attempt(e, e->live_first, true, in);
@@ -359,6 +363,39 @@ static bool on_published(struct bh_engine *e, const struct input *in)
         bh_node_done(e, node);
     else
         fail_node(e, node, in->ev->reason, BH_PHASE_NONE);
+    return true;
+}
+
+static bool on_gate_asked(struct bh_engine *e, const struct input *in)
+{
+    return bh_gate_asked(e, in->ev->gate, in->now, in->fx);
+}
+
+/* Where the first one that fails ends the run's budget the others have been skipped because of it. */
+static void refuse(struct bh_engine *e, size_t gate, enum bh_reason reason, enum bh_phase phase)
+{
+    const struct bh_spec_gate *s = &e->spec->gates[gate];
+    for (size_t i = 0; i < s->n_nodes; i++) {
+        if (e->nodes[s->nodes[i]].pub.state == BH_NODE_WAITING)
+            fail_node(e, s->nodes[i], reason, phase);
+    }
+}
+
+static bool on_gate_decided(struct bh_engine *e, const struct input *in)
+{
+    if (in->ev->approved)
+        return bh_gate_open(e, in->ev->gate);
+    if (!bh_gate_refuse(e, in->ev->gate))
+        return false;
+    refuse(e, in->ev->gate, BH_REASON_POLICY, BH_PHASE_NONE);
+    return true;
+}
+
+static bool on_gate_expired(struct bh_engine *e, const struct input *in)
+{
+    if (!bh_gate_refuse(e, in->ev->gate))
+        return false;
+    refuse(e, in->ev->gate, BH_REASON_TIMEOUT, BH_PHASE_GATE);
     return true;
 }
 

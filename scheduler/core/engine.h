@@ -11,10 +11,12 @@
  *   run:     queued → running → succeeded | failed | cancelled
  *
  * States and moves are tables (states.def), events too (events.def); each machine's diagram opens the file that owns it
- * (engine.c, engine_nodes.c, engine_attempts.c, engine_boxes.c).
+ * (engine.c, engine_nodes.c, engine_attempts.c, engine_boxes.c, engine_gates.c).
  *
  * A node of several executions (spec forks) makes a setup and a preparation once, then its attempts run at once; which
  * of them becomes its result policies/select decides. Attempt 0 are the setup and the preparation.
+ *
+ * A node may wait for gates: questions to a person, one of its own and one of its stage. Who is refused fails.
  *
  * Fencing: what comes from a worker carries (instance, epoch); an event that does not name a live execution with its
  * epoch changes nothing.
@@ -75,6 +77,9 @@ int bh_attempt_state_parse(const char *text); /* -1 where unknown */
  *   FREEZE_FAILED  box, layer (may be ""), reason: the box is gone. With a reason the run fails by it, for what agents
  *                  left there is lost; without one the box had been lost before, and the run goes on from its newest
  *                  layer
+ *   GATE_ASKED     gate: its question is on record; from now on it can expire
+ *   GATE_DECIDED   gate, approved: who waits for it may start, or fails by `policy`
+ *   GATE_EXPIRED   gate: nobody decided in time; who waits for it fails by `timeout(gate)`
  *   CANCEL         somebody asked: nothing starts, live executions are killed. Idempotent
  *   DEADLINE       the run's deadline has passed
  */
@@ -99,6 +104,8 @@ struct bh_event {
     double score;
     size_t box;
     char layer[64]; /* name of the frozen layer */
+    size_t gate;
+    bool approved; /* GATE_DECIDED */
 };
 
 enum bh_effect_kind {
@@ -108,6 +115,8 @@ enum bh_effect_kind {
                           ends with BH_EV_FROZEN or _FREEZE_FAILED */
     BH_EFFECT_PUBLISH, /* node, attempt, instance: give the outputs of this attempt the plain names; ends with
                           BH_EV_PUBLISHED */
+    BH_EFFECT_ASK,     /* gate: put its question; answered by BH_EV_GATE_ASKED, or at once by BH_EV_GATE_DECIDED */
+    BH_EFFECT_EXPIRY,  /* gate, at: raise BH_EV_GATE_EXPIRED then, unless it was decided */
     BH_EFFECT_DEADLINE, /* at: raise BH_EV_DEADLINE then; a later one replaces it */
     BH_EFFECT_ENDED,    /* the run has ended: status. Once per ending, the last effect of its step */
 };
@@ -117,7 +126,7 @@ enum bh_execution { BH_EXECUTION_RUN, BH_EXECUTION_SETUP, BH_EXECUTION_PREPARE }
 struct bh_effect {
     enum bh_effect_kind kind;
     enum bh_execution execution;
-    size_t node, box;
+    size_t node, box, gate;
     int attempt, try_, worker;
     struct bh_instance_id instance;
     int64_t epoch;
@@ -166,6 +175,11 @@ struct bh_box_state {
     struct bh_layer_name layer;
 };
 
+struct bh_gate {
+    enum bh_gate_state { BH_GATE_SHUT, BH_GATE_ASKED, BH_GATE_OPEN, BH_GATE_REFUSED } state;
+    struct bh_wall expires; /* of one that is asked; us 0: its question is not on record yet */
+};
+
 struct bh_engine;
 /* Borrows spec, which must outlive it, must not change, and must be free of cycles. */
 struct bh_engine *bh_engine_new(struct bh_run_id run, const struct bh_spec *spec);
@@ -186,6 +200,7 @@ const struct bh_attempt *bh_engine_find(const struct bh_engine *e,
 /* Of a node of several executions: whether this attempt has ended and is not tried again. */
 bool bh_engine_is_final(const struct bh_engine *e, struct bh_instance_id instance);
 const struct bh_box_state *bh_engine_box(const struct bh_engine *e, size_t box);
+const struct bh_gate *bh_engine_gate(const struct bh_engine *e, size_t gate);
 /*
  * What made the run fail, for the exit status: the failure by which the budget was first exceeded, or TIMEOUT
  * (*ret_node SIZE_MAX) for the deadline; known as soon as the run is bound to fail. BH_REASON_NONE where it has not

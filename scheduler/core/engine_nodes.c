@@ -8,13 +8,14 @@
  *         ▲ ▲ ◄── reopen ──────  │ ▲                       │ │
  *         │ │                    │ └────── make_ready ─────┤ │ bh_node_fail
  *         │ └──────────── bh_node_again (another try) ─────┘ ├──────────────────────► failed
- *         │                      ├── bh_node_fail (no id) ───┘
+ *         │     (refused) waiting├── bh_node_fail (no id) ───┘
  *         │   waiting, ready ────┼── skip ──────────────────────────────────────────► skipped
  *         │   active (of several executions) ── bh_node_leave_out ───────────────────► skipped
  *         │   waiting, ready, active ── bh_node_cancel ─────────────────────────────► cancelled
  *         └──────── reopen ◄──────── failed, skipped, cancelled
  *
- *   waiting    unmet > 0; nothing starts it but its last dependency, or the last of its group, ending
+ *   waiting    unmet > 0, or a gate of its own is not open; nothing starts it but its last dependency, or the last of
+ *              its group, ending, or its gate opening
  *   ready      every REQUIRED dependency is done, every other has ended; it is in the ready queue
  *   active     `live` is its one live execution; of several (engine_forks.c) at least one is live, or the choice is
  * being published done       for ever: no move leads out, so a node succeeds at most once failed     reason; whoever
@@ -47,6 +48,7 @@ size_t bh_node_unmet(const struct bh_engine *e, size_t node)
 {
     const struct bh_spec_node *s = &e->spec->nodes[node];
     size_t n = s->group > 0 && e->group_open[s->group - 1] > 0;
+    n += !bh_gate_is_open(e, s->stage_gate);
     for (size_t i = 0; i < s->n_deps; i++)
         n += !has_ended(e->nodes[s->deps[i].node].pub.state);
     return n;
@@ -83,6 +85,7 @@ void bh_nodes_init(struct bh_engine *e)
     }
     e->n_in[BH_NODE_WAITING] = spec->n_nodes;
     count_open(e);
+    bh_gates_count(e);
     for (size_t n = 0; n < spec->n_nodes; n++)
         e->nodes[n].unmet = bh_node_unmet(e, n);
 }
@@ -107,11 +110,20 @@ static void make_ready(struct bh_engine *e, size_t node)
         e->nodes[node].forks->queued = true;
 }
 
-static void met_one(struct bh_engine *e, size_t node)
+void bh_node_all_met(struct bh_engine *e, size_t node)
+{
+    size_t gate = e->spec->nodes[node].gate;
+    if (bh_gate_is_open(e, gate))
+        make_ready(e, node);
+    else
+        bh_gate_due(e, gate - 1);
+}
+
+void bh_node_met_one(struct bh_engine *e, size_t node)
 {
     struct bh_engine_node *n = &e->nodes[node];
     if (n->pub.state == BH_NODE_WAITING && --n->unmet == 0 && !e->spec->nodes[node].left_out)
-        make_ready(e, node);
+        bh_node_all_met(e, node);
 }
 
 /* The node has ended: so may have its stage, and groups that it is a member of. */
@@ -126,8 +138,9 @@ static void leave(struct bh_engine *e, size_t node)
         if (--e->group_open[g] > 0)
             continue;
         for (size_t w = waiters->off[g]; w < waiters->off[g + 1]; w++)
-            met_one(e, waiters->items[w]);
+            bh_node_met_one(e, waiters->items[w]);
     }
+    bh_gates_node_ended(e, node);
 }
 
 void bh_node_set_state(struct bh_engine *e, size_t node, enum bh_node_state to)
@@ -170,7 +183,7 @@ static void tell_dependents(struct bh_engine *e, size_t node)
                 skip(e, d, BH_REASON_INPUT_SKIPPED, root);
                 e->work[top++] = d;
             } else {
-                met_one(e, d);
+                bh_node_met_one(e, d);
             }
         }
     }
@@ -188,18 +201,22 @@ void bh_nodes_start(struct bh_engine *e)
     }
     for (size_t n = 0; n < e->spec->n_nodes; n++) {
         if (e->nodes[n].pub.state == BH_NODE_WAITING && e->nodes[n].unmet == 0)
-            make_ready(e, n);
+            bh_node_all_met(e, n);
     }
+    bh_gates_start(e);
 }
 
 /* What it waited for may have been opened again while it was active; then it waits once more. */
 void bh_node_again(struct bh_engine *e, size_t node)
 {
     e->nodes[node].unmet = bh_node_unmet(e, node);
-    if (e->nodes[node].unmet == 0)
+    if (e->nodes[node].unmet == 0 && bh_gate_is_open(e, e->spec->nodes[node].gate)) {
         make_ready(e, node);
-    else
-        bh_node_set_state(e, node, BH_NODE_WAITING);
+        return;
+    }
+    bh_node_set_state(e, node, BH_NODE_WAITING);
+    if (e->nodes[node].unmet == 0)
+        bh_node_all_met(e, node);
 }
 
 void bh_node_done(struct bh_engine *e, size_t node)
@@ -311,6 +328,7 @@ void bh_nodes_reopen(struct bh_engine *e)
         }
     }
     count_open(e);
+    bh_gates_reopen(e);
     bh_ready_clear(&e->ready);
     bh_fork_unqueue_all(e);
     for (size_t n = 0; n < e->spec->n_nodes; n++) {
@@ -331,7 +349,7 @@ void bh_nodes_reopen(struct bh_engine *e)
             if (node->forks)
                 node->forks->queued = true;
         } else if (node->unmet == 0) {
-            make_ready(e, n);
+            bh_node_all_met(e, n);
         }
     }
 }

@@ -5,6 +5,7 @@
  *   engine_nodes.c      node states, counters of unmet dependencies, open groups and stages, what is in the ready queue
  *   engine_attempts.c   attempt states, the list of live ones, how many run on a worker
  *   engine_forks.c      the units of nodes of several executions, which setups are being made
+ *   engine_gates.c      gate states, what of them is to be asked
  *   engine_boxes.c      box states, how many run in a box, the ready queue's holds
  */
 #pragma once
@@ -98,6 +99,12 @@ struct bh_engine_box {
     uint64_t changed;
 };
 
+struct bh_engine_gate {
+    struct bh_gate pub;
+    size_t unmet; /* of a stage: nodes in `after` that have not ended */
+    bool due;     /* in engine.due_gates */
+};
+
 struct bh_engine_worker {
     bool up;
     int slots, active;
@@ -138,6 +145,9 @@ struct bh_engine {
     size_t n_freezing;
     unsigned n_layers; /* names given out */
 
+    struct bh_engine_gate *gates;
+    struct bh_index_list due_gates; /* those that may have to be asked at the end of this step */
+
     struct bh_engine_setup *setups;
 
     struct bh_engine_worker *workers;
@@ -175,6 +185,9 @@ void bh_node_cancel(struct bh_engine *e, size_t node);
 void bh_node_leave_out(struct bh_engine *e, size_t node, size_t blamed); /* it is skipped, with attempts unstarted */
 size_t bh_node_unmet(const struct bh_engine *e, size_t node);            /* dependencies that have not ended */
 bool bh_node_has_ended(const struct bh_engine *e, size_t node);
+void bh_node_met_one(struct bh_engine *e, size_t node); /* of what it waits for, where it waits */
+void bh_node_all_met(struct bh_engine *e,
+                     size_t node);                    /* one that waits: it is ready, or its own gate is to be asked */
 void bh_node_again(struct bh_engine *e, size_t node); /* its execution ended badly and is tried again */
 /* Nothing starts any more: what never did is cancelled, or skipped because of `blamed`. */
 void bh_nodes_close_cancelled(struct bh_engine *e);
@@ -214,6 +227,23 @@ bool bh_fork_has_begun(const struct bh_engine *e, size_t node);
 void bh_fork_forgive(struct bh_engine *e, size_t node);
 /* Its node is opened again; `all`: also those who passed, for what they started from may be another now. */
 void bh_fork_reopen(struct bh_engine *e, size_t node, bool all);
+
+/* engine_gates.c */
+void bh_gates_init(struct bh_engine *e);
+void bh_gates_fini(struct bh_engine *e);
+void bh_gates_count(struct bh_engine *e); /* what gates of stages wait for: from scratch */
+void bh_gates_start(struct bh_engine *e);
+bool bh_gate_is_open(const struct bh_engine *e, size_t gate); /* 1 + its index; 0: there is none, so yes */
+/* It may have to be asked: bh_gates_ask looks at the end of the step. */
+void bh_gate_due(struct bh_engine *e, size_t gate);
+void bh_gates_ask(struct bh_engine *e, struct bh_effects *fx);
+void bh_gates_node_ended(struct bh_engine *e, size_t node);
+void bh_gates_new_owner(struct bh_engine *e);
+void bh_gates_reopen(struct bh_engine *e);
+/* False where nobody waits for the answer. */
+bool bh_gate_asked(struct bh_engine *e, size_t gate, struct bh_wall now, struct bh_effects *fx);
+bool bh_gate_open(struct bh_engine *e, size_t gate);
+bool bh_gate_refuse(struct bh_engine *e, size_t gate); /* who waits for it is to be failed by who calls */
 
 /* engine_boxes.c */
 void bh_boxes_init(struct bh_engine *e);

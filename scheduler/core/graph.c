@@ -58,14 +58,31 @@ static void check_left_out(const struct bh_spec *spec)
     }
 }
 
+/* A gate of a stage waits for earlier stages alone: so it cannot make a cycle. */
+static void check_gates(const struct bh_spec *spec)
+{
+    for (size_t g = 0; g < spec->n_gates; g++) {
+        const struct bh_spec_gate *gate = &spec->gates[g];
+        BH_ASSERT(gate->n_nodes > 0 && gate->timeout_ms > 0 && (gate->of_stage || gate->n_nodes == 1));
+        for (size_t i = 0; i < gate->n_nodes; i++) {
+            const struct bh_spec_node *n = &spec->nodes[gate->nodes[i]];
+            BH_ASSERT((gate->of_stage ? n->stage_gate : n->gate) == g + 1);
+        }
+        for (size_t i = 0; i < gate->n_after; i++)
+            BH_ASSERT(spec->nodes[gate->after[i]].stage < spec->nodes[gate->nodes[0]].stage);
+    }
+}
+
 static void check_spec(const struct bh_spec *spec)
 {
     for (size_t n = 0; n < spec->n_nodes; n++) {
         const struct bh_spec_node *s = &spec->nodes[n];
         BH_ASSERT(s->box < spec->n_boxes && s->stage >= -1 && s->group <= spec->n_groups);
+        BH_ASSERT(s->gate <= spec->n_gates && s->stage_gate <= spec->n_gates);
         for (size_t i = 0; i < s->n_deps; i++)
             BH_ASSERT(s->deps[i].node < spec->n_nodes);
     }
+    check_gates(spec);
     for (size_t g = 0; g < spec->n_groups; g++) {
         BH_ASSERT(spec->groups[g].n_nodes > 0);
         for (size_t i = 0; i < spec->groups[g].n_nodes; i++)
@@ -110,6 +127,20 @@ static void init_groups(struct bh_graph *g, const struct bh_spec *spec)
     for (size_t n = 0; n < spec->n_nodes; n++) {
         if (spec->nodes[n].group > 0)
             (void)csr_place(&g->waiters, spec->nodes[n].group - 1, n);
+    }
+}
+
+static void init_gates(struct bh_graph *g, const struct bh_spec *spec)
+{
+    csr_init(&g->gates_behind, spec->n_nodes);
+    for (size_t k = 0; k < spec->n_gates; k++) {
+        for (size_t i = 0; i < spec->gates[k].n_after; i++)
+            csr_count(&g->gates_behind, spec->gates[k].after[i]);
+    }
+    (void)csr_open(&g->gates_behind, spec->n_nodes);
+    for (size_t k = 0; k < spec->n_gates; k++) {
+        for (size_t i = 0; i < spec->gates[k].n_after; i++)
+            (void)csr_place(&g->gates_behind, spec->gates[k].after[i], k);
     }
 }
 
@@ -163,6 +194,7 @@ void bh_graph_init(struct bh_graph *g, const struct bh_spec *spec)
     *g = (struct bh_graph){0};
     init_dependents(g, spec);
     init_groups(g, spec);
+    init_gates(g, spec);
     for (size_t n = 0; n < spec->n_nodes; n++) {
         if (spec->nodes[n].stage >= 0 && (size_t)spec->nodes[n].stage >= g->n_stages)
             g->n_stages = (size_t)spec->nodes[n].stage + 1;
@@ -175,6 +207,7 @@ void bh_graph_fini(struct bh_graph *g)
     csr_fini(&g->dependents);
     csr_fini(&g->member_of);
     csr_fini(&g->waiters);
+    csr_fini(&g->gates_behind);
     bh_free(g->kinds);
     *g = (struct bh_graph){0};
 }

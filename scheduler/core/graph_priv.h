@@ -11,10 +11,11 @@ struct bh_csr {
 };
 
 struct bh_graph {
-    struct bh_csr dependents; /* by node */
-    enum bh_dep_kind *kinds;  /* beside dependents.items */
-    struct bh_csr member_of;  /* by node: groups */
-    struct bh_csr waiters;    /* by group: nodes */
+    struct bh_csr dependents;   /* by node */
+    enum bh_dep_kind *kinds;    /* beside dependents.items */
+    struct bh_csr member_of;    /* by node: groups */
+    struct bh_csr waiters;      /* by group: nodes */
+    struct bh_csr gates_behind; /* by node: gates of stages that wait for it */
     size_t n_stages;
 };
 

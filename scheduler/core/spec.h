@@ -36,7 +36,8 @@ struct bh_spec_node {
     size_t box;
     struct bh_dep *deps;
     size_t n_deps;
-    size_t group; /* 0: none; else it waits for groups[group - 1] as well */
+    size_t group;            /* 0: none; else it waits for groups[group - 1] as well */
+    size_t gate, stage_gate; /* 0: none; else 1 + the index of the gate that it waits for as well */
     bool continue_on_failure;
     /* The person asked for other agents only: skipped at the start, blaming nobody. Who is not left out may wait for
      * nobody who is. */
@@ -54,6 +55,17 @@ struct bh_spec_group {
     size_t n_nodes;
 };
 
+/* A question to a person, and who waits for the answer. */
+struct bh_spec_gate {
+    char *id;      /* name of the agent or the stage */
+    bool of_stage; /* one question for all nodes of a stage */
+    size_t *after; /* of a stage: nodes of earlier stages that its nodes wait for, each once */
+    size_t n_after;
+    size_t *nodes; /* that wait for it; of an agent: itself */
+    size_t n_nodes;
+    int64_t timeout_ms; /* greater than 0: there is always one */
+};
+
 struct bh_spec_box {
     char *id;
     bool shared; /* frozen at stage ends (without stages: after successes) */
@@ -64,6 +76,8 @@ struct bh_spec {
     size_t n_nodes;
     struct bh_spec_group *groups;
     size_t n_groups;
+    struct bh_spec_gate *gates;
+    size_t n_gates;
     struct bh_spec_box *boxes;
     size_t n_boxes;
     size_t n_setups;      /* groups of equal setups */

@@ -6,9 +6,11 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "policies/failure_budget.h"
 #include "scheduler/core/spec.h"
 #include "topologies/plan.h"
+#include "topologies/yaml_tree.h"
 
 #define NS_PER_MS INT64_C(1000000)
 
@@ -19,7 +21,14 @@ struct making {
     const struct bh_edge *newest; /* the array of edges behind the newest group */
     struct bh_map *setups;        /* text of a setup → 1 + its group */
     size_t *taken_by;             /* by agent: 1 + the last agent seen that takes it as an optional input */
+    size_t cap_gates;
+    size_t *seen_by; /* by agent: 1 + the gate that listed it last */
 };
+
+static int64_t to_ms(int64_t ns)
+{
+    return ns / NS_PER_MS + (ns % NS_PER_MS > 0);
+}
 
 /*
  * An optional input handles a failure; a glob only waits. The plan draws the same edge for both, so its inputs are
@@ -128,6 +137,84 @@ static struct bh_spec_forks *forks_of(struct making *m, const struct bh_plan_age
     return f;
 }
 
+/* --- gates --- */
+
+static bool asks_for_inputs(const struct bh_agent *doc)
+{
+    for (size_t i = 0; i < bh_node_len(doc->accept); i++) {
+        if (bh_streq(bh_node_text(bh_node_get(bh_node_at(doc->accept, i), "approve")), "true"))
+            return true;
+    }
+    return false;
+}
+
+static struct bh_spec_gate *add_gate(struct making *m, const char *id, int64_t timeout_ns, size_t n_nodes)
+{
+    struct bh_spec_gate *g = BH_PUSH(m->spec->gates, m->spec->n_gates, m->cap_gates);
+    *g = (struct bh_spec_gate){.id = bh_strdup(id), .timeout_ms = to_ms(timeout_ns)};
+    g->nodes = bh_calloc(n_nodes, sizeof(*g->nodes));
+    return g;
+}
+
+static void add_own_gates(struct making *m)
+{
+    for (size_t i = 0; i < m->plan->n_agents; i++) {
+        const struct bh_agent *doc = m->plan->agents[i].doc;
+        if (!doc->gate && !asks_for_inputs(doc))
+            continue;
+        struct bh_spec_gate *g = add_gate(m, m->plan->agents[i].name, doc->timeouts.run, 1);
+        g->nodes[g->n_nodes++] = i;
+        m->spec->nodes[i].gate = m->spec->n_gates;
+    }
+}
+
+/* Agents of a stage stand together, and those behind one stage share their edges: each array is gone through once. */
+static void add_before(struct making *m, struct bh_spec_gate *g)
+{
+    const struct bh_edge *newest = NULL;
+    size_t cap = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const struct bh_plan_agent *a = &m->plan->agents[g->nodes[i]];
+        for (size_t k = 0; a->after != newest && k < a->n_after; k++) {
+            size_t on = a->after[k].agent;
+            if (m->plan->agents[on].stage >= a->stage || m->seen_by[on] == m->spec->n_gates)
+                continue;
+            m->seen_by[on] = m->spec->n_gates;
+            *BH_PUSH(g->after, g->n_after, cap) = on;
+        }
+        newest = a->after;
+    }
+}
+
+/* The question waits as long as the most patient of its agents. */
+static void add_stage_gate(struct making *m, int stage, size_t first, size_t end)
+{
+    int64_t timeout = 0;
+    for (size_t i = first; i < end; i++) {
+        int64_t own = m->plan->agents[i].doc->timeouts.run;
+        timeout = own > timeout ? own : timeout;
+    }
+    struct bh_spec_gate *g = add_gate(m, m->plan->pipeline->stages[stage].name.s, timeout, end - first);
+    g->of_stage = true;
+    for (size_t i = first; i < end; i++) {
+        g->nodes[g->n_nodes++] = i;
+        m->spec->nodes[i].stage_gate = m->spec->n_gates;
+    }
+    add_before(m, g);
+}
+
+static void add_gates(struct making *m)
+{
+    add_own_gates(m);
+    for (size_t first = 0, end; first < m->plan->n_agents; first = end) {
+        int stage = m->plan->agents[first].stage;
+        for (end = first + 1; end < m->plan->n_agents && m->plan->agents[end].stage == stage;)
+            end++;
+        if (stage >= 0 && m->plan->pipeline->stages[stage].gate)
+            add_stage_gate(m, stage, first, end);
+    }
+}
+
 static void fill_node(struct making *m, size_t agent, struct bh_spec_node *ret)
 {
     const struct bh_plan_agent *a = &m->plan->agents[agent];
@@ -154,10 +241,12 @@ struct bh_spec *bh_spec_from_plan(const struct bh_plan *plan)
     struct bh_spec *spec = bh_alloc(sizeof(*spec));
     size_t *taken_by BH_CLEANUP_FREE = bh_calloc(plan->n_agents, sizeof(*taken_by));
     struct bh_map *setups BH_CLEANUP_MAP = bh_map_new(NULL);
-    struct making making = {.plan = plan, .spec = spec, .setups = setups, .taken_by = taken_by};
+    size_t *seen_by BH_CLEANUP_FREE = bh_calloc(plan->n_agents, sizeof(*seen_by));
+    struct making making = {.plan = plan, .spec = spec, .setups = setups, .taken_by = taken_by, .seen_by = seen_by};
     spec->nodes = bh_calloc(plan->n_agents, sizeof(*spec->nodes));
     for (; spec->n_nodes < plan->n_agents; spec->n_nodes++)
         fill_node(&making, spec->n_nodes, &spec->nodes[spec->n_nodes]);
+    add_gates(&making);
     spec->boxes = bh_calloc(plan->n_boxes, sizeof(*spec->boxes));
     for (; spec->n_boxes < plan->n_boxes; spec->n_boxes++) {
         const struct bh_plan_box *box = &plan->boxes[spec->n_boxes];
@@ -166,6 +255,6 @@ struct bh_spec *bh_spec_from_plan(const struct bh_plan *plan)
     spec->max_parallel = doc->max_parallel;
     spec->failures_allowed =
         bh_failure_budget_make(doc->max_failures, doc->max_failures_percent, plan->n_agents).allowed;
-    spec->deadline_ms = doc->deadline_ns / NS_PER_MS + (doc->deadline_ns % NS_PER_MS > 0);
+    spec->deadline_ms = to_ms(doc->deadline_ns);
     return spec;
 }

@@ -348,6 +348,9 @@ static void carry_out(struct bh_dispatcher *d, const struct bh_effect *effect)
         break;
     case BH_EFFECT_PUBLISH: /* done where it arose: it is durable together with the end that brought it about */
         break;
+    case BH_EFFECT_ASK: /* no document with gates gets here yet */
+    case BH_EFFECT_EXPIRY:
+        break;
     case BH_EFFECT_ENDED:
         if (bh_engine_status(bh_live_run_engine(d->run)) != effect->status)
             break; /* it was taken up again in the same breath */

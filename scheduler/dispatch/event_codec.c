@@ -14,7 +14,9 @@ enum {
     HAS_REASON = 16,
     HAS_BOX = 32,
     HAS_LAYER = 64,
-    HAS_SCORE = 128
+    HAS_SCORE = 128,
+    HAS_GATE = 256,
+    HAS_VERDICT = 512
 };
 
 static unsigned fields_of(enum bh_event_kind kind)
@@ -34,6 +36,11 @@ static unsigned fields_of(enum bh_event_kind kind)
         return HAS_BOX | HAS_LAYER;
     case BH_EV_FREEZE_FAILED:
         return HAS_BOX | HAS_LAYER | HAS_REASON;
+    case BH_EV_GATE_ASKED:
+    case BH_EV_GATE_EXPIRED:
+        return HAS_GATE;
+    case BH_EV_GATE_DECIDED:
+        return HAS_GATE | HAS_VERDICT;
     case BH_EV_START:
     case BH_EV_OWNER:
     case BH_EV_RETRY_FAILED:
@@ -66,6 +73,10 @@ struct bh_val *bh_event_to_val(const struct bh_event *event)
         bh_val_set_int(v, "box", (int64_t)event->box);
     if (fields & HAS_LAYER)
         bh_val_set_str(v, "layer", event->layer);
+    if (fields & HAS_GATE)
+        bh_val_set_int(v, "gate", (int64_t)event->gate);
+    if (fields & HAS_VERDICT)
+        bh_val_set_str(v, "verdict", event->approved ? "approve" : "reject");
     return v;
 }
 
@@ -98,6 +109,13 @@ static bool read_layer(const struct bh_val *payload, struct bh_event *event)
     return true;
 }
 
+static bool read_verdict(const struct bh_val *payload, struct bh_event *event)
+{
+    const char *verdict = bh_val_str_of(payload, "verdict");
+    event->approved = bh_streq(verdict, "approve");
+    return event->approved || bh_streq(verdict, "reject");
+}
+
 int bh_event_from_val(const char *kind, const struct bh_val *payload, struct bh_event *ret, struct bh_err **err)
 {
     int k = bh_event_kind_parse(kind);
@@ -108,6 +126,7 @@ int bh_event_from_val(const char *kind, const struct bh_val *payload, struct bh_
     event.worker = (int)bh_val_int_of(payload, "worker");
     event.slots = (int)bh_val_int_of(payload, "slots");
     event.box = (size_t)bh_val_int_of(payload, "box");
+    event.gate = (size_t)bh_val_int_of(payload, "gate");
     const struct bh_val *score = fields & HAS_SCORE ? bh_val_get(payload, "score") : NULL;
     event.has_score = bh_val_type(score) == BH_VAL_NUM || bh_val_type(score) == BH_VAL_INT;
     event.score = event.has_score ? bh_val_get_num(score) : 0;
@@ -118,7 +137,8 @@ int bh_event_from_val(const char *kind, const struct bh_val *payload, struct bh_
     }
     bool good = (!(fields & HAS_INSTANCE) || read_instance(payload, &event)) &&
                 (!(fields & HAS_STATE) || read_state(payload, &event)) &&
-                (!(fields & HAS_LAYER) || read_layer(payload, &event));
+                (!(fields & HAS_LAYER) || read_layer(payload, &event)) &&
+                (!(fields & HAS_VERDICT) || read_verdict(payload, &event));
     if (!good)
         return bh_err_set(err, BH_E_STORE_CORRUPT, 0, "an event '%s' lacks a field", kind);
     *ret = event;

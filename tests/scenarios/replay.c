@@ -47,6 +47,12 @@ uint64_t sc_digest_box(const struct bh_engine *e, size_t i)
     return mix_text(mix(mix(START, b->freezing), b->dirty), b->layer.s);
 }
 
+uint64_t sc_digest_gate(const struct bh_engine *e, size_t i)
+{
+    const struct bh_gate *g = bh_engine_gate(e, i);
+    return mix(mix(START, (uint64_t)g->state), (uint64_t)g->expires.us);
+}
+
 uint64_t sc_digest_run(const struct bh_engine *e)
 {
     size_t node;
@@ -64,6 +70,8 @@ uint64_t sc_digest(const struct bh_engine *e, const struct bh_spec *spec)
         h = mix(h, sc_digest_attempt(e, i));
     for (size_t i = 0; i < spec->n_boxes; i++)
         h = mix(h, sc_digest_box(e, i));
+    for (size_t i = 0; i < spec->n_gates; i++)
+        h = mix(h, sc_digest_gate(e, i));
     return h;
 }
 
@@ -72,7 +80,7 @@ uint64_t sc_hash_effects(const struct bh_effects *fx)
     uint64_t h = mix(START, fx->len);
     for (size_t i = 0; i < fx->len; i++) {
         const struct bh_effect *f = &fx->items[i];
-        h = mix(mix(mix(h, (uint64_t)f->kind << 4 | f->execution), f->node), f->box);
+        h = mix(mix(mix(h, (uint64_t)f->kind << 4 | f->execution), f->node), f->box << 16 | f->gate);
         h = mix(mix(mix(h, (uint64_t)f->attempt), (uint64_t)f->try_), (uint64_t)f->worker);
         h = mix_text(mix_text(mix(h, (uint64_t)f->epoch), f->instance.s), f->layer);
         h = mix(mix(h, (uint64_t)f->at.us), (uint64_t)f->status);

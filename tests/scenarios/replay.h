@@ -21,6 +21,7 @@ struct sc_log {
 uint64_t sc_digest_node(const struct bh_engine *e, size_t i);
 uint64_t sc_digest_attempt(const struct bh_engine *e, size_t i);
 uint64_t sc_digest_box(const struct bh_engine *e, size_t i);
+uint64_t sc_digest_gate(const struct bh_engine *e, size_t i);
 uint64_t sc_digest_run(const struct bh_engine *e);
 uint64_t sc_digest(const struct bh_engine *e, const struct bh_spec *spec);
 uint64_t sc_hash_effects(const struct bh_effects *fx);

@@ -21,7 +21,7 @@ struct scn {
         char **items;
         size_t len, cap;
     } group_names;
-    size_t cap_nodes, cap_boxes, cap_groups;
+    size_t cap_nodes, cap_boxes, cap_groups, cap_gates;
 
     struct bh_run_id run;
     struct bh_engine *engine; /* made by the first event: then the spec is closed */
@@ -37,6 +37,7 @@ bool scn_fail(struct scn *s, const char *fmt, ...) BH_PRINTF(2, 3);
 /* Gives SIZE_MAX, with an error, where there is none of that name. */
 size_t scn_node(struct scn *s, const char *name);
 size_t scn_box(struct scn *s, const char *name);
+size_t scn_gate(struct scn *s, const char *name);
 /* The value behind "key=" in the words from `from` on, or NULL. */
 const char *scn_option(const struct scn *s, size_t from, const char *key);
 bool scn_int(struct scn *s, const char *text, int64_t *ret);

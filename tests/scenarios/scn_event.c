@@ -47,6 +47,29 @@ static bool read_published(struct scn *s, struct bh_event *ev)
     return true;
 }
 
+/* gate NAME asked|approved|rejected|expired */
+static bool read_gate(struct scn *s, struct bh_event *ev)
+{
+    static const struct {
+        const char *word;
+        enum bh_event_kind kind;
+    } rows[] = {{"asked", BH_EV_GATE_ASKED},
+                {"approved", BH_EV_GATE_DECIDED},
+                {"rejected", BH_EV_GATE_DECIDED},
+                {"expired", BH_EV_GATE_EXPIRED}};
+    if (s->n_words != 4)
+        return scn_fail(s, "gate takes its name and what became of it");
+    ev->gate = scn_gate(s, s->words[2]);
+    for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
+        if (!bh_streq(rows[i].word, s->words[3]))
+            continue;
+        ev->kind = rows[i].kind;
+        ev->approved = i == 1;
+        return ev->gate != SIZE_MAX;
+    }
+    return scn_fail(s, "a gate is not '%s'", s->words[3]);
+}
+
 /* NODE[.UNIT][#TRY] STATE [REASON] [epoch=N] [score=N] */
 static bool read_attempt(struct scn *s, struct bh_event *ev)
 {
@@ -96,6 +119,8 @@ static bool read_event(struct scn *s, struct bh_event *ev)
         return read_worker(s, ev);
     if (bh_streq(word, "frozen") || bh_streq(word, "freeze-failed"))
         return read_freeze(s, ev);
+    if (bh_streq(word, "gate"))
+        return read_gate(s, ev);
     if (bh_streq(word, "published"))
         return read_published(s, ev);
     return read_attempt(s, ev);

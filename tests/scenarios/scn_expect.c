@@ -8,8 +8,9 @@
 #include "tests/scenarios/scn.h"
 
 static const char *const effect_words[] = {
-    [BH_EFFECT_LEASE] = "lease",       [BH_EFFECT_KILL] = "kill", [BH_EFFECT_FREEZE] = "freeze",
-    [BH_EFFECT_DEADLINE] = "deadline", [BH_EFFECT_ENDED] = "end", [BH_EFFECT_PUBLISH] = "publish",
+    [BH_EFFECT_LEASE] = "lease",       [BH_EFFECT_KILL] = "kill",     [BH_EFFECT_FREEZE] = "freeze",
+    [BH_EFFECT_DEADLINE] = "deadline", [BH_EFFECT_ENDED] = "end",     [BH_EFFECT_PUBLISH] = "publish",
+    [BH_EFFECT_ASK] = "ask",           [BH_EFFECT_EXPIRY] = "expiry",
 };
 
 /* What the effect is about, in the word that stands second in a '<' line. The caller owns it. */
@@ -25,6 +26,9 @@ static char *subject_of(const struct scn *s, const struct bh_effect *f)
         return bh_strdup(s->spec->nodes[f->node].name);
     case BH_EFFECT_FREEZE:
         return bh_strdup(s->spec->boxes[f->box].id);
+    case BH_EFFECT_ASK:
+    case BH_EFFECT_EXPIRY:
+        return bh_strdup(s->spec->gates[f->gate].id);
     case BH_EFFECT_DEADLINE:
         return bh_strdup(bh_format_duration((f->at.us - s->now.us) * 1000, span));
     case BH_EFFECT_ENDED:
@@ -122,6 +126,15 @@ static bool expect_box(struct scn *s)
            same(s, "the layer", b->layer.s, layer ? layer : "");
 }
 
+/* expect gate NAME shut|asked|open|refused */
+static bool expect_gate(struct scn *s)
+{
+    static const char *const words[] = {
+        [BH_GATE_SHUT] = "shut", [BH_GATE_ASKED] = "asked", [BH_GATE_OPEN] = "open", [BH_GATE_REFUSED] = "refused"};
+    size_t i = scn_gate(s, s->words[2]);
+    return i != SIZE_MAX && same(s, s->words[2], words[bh_engine_gate(s->engine, i)->state], s->words[3]);
+}
+
 /* expect run STATUS [epoch=N] */
 static bool expect_run(struct scn *s)
 {
@@ -147,6 +160,7 @@ bool scn_expect(struct scn *s)
     } rows[] = {
         {"node", 4, expect_node},         {"attempt", 4, expect_attempt}, {"box", 4, expect_box},
         {"selected", 4, expect_selected}, {"run", 3, expect_run},         {"failure", 3, expect_failure},
+        {"gate", 4, expect_gate},
     };
     if (!s->engine)
         return scn_fail(s, "nothing to expect before the first event");

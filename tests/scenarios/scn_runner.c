@@ -51,6 +51,16 @@ size_t scn_box(struct scn *s, const char *name)
     return SIZE_MAX;
 }
 
+size_t scn_gate(struct scn *s, const char *name)
+{
+    for (size_t i = 0; i < s->spec->n_gates; i++) {
+        if (bh_streq(s->spec->gates[i].id, name))
+            return i;
+    }
+    (void)scn_fail(s, "no gate '%s'", name);
+    return SIZE_MAX;
+}
+
 const char *scn_option(const struct scn *s, size_t from, const char *key)
 {
     size_t n = strlen(key);

@@ -135,6 +135,50 @@ static bool do_behind(struct scn *s)
     return true;
 }
 
+static size_t add_gate(struct scn *s, bool of_stage)
+{
+    struct bh_spec_gate *g = BH_PUSH(s->spec->gates, s->spec->n_gates, s->cap_gates);
+    *g = (struct bh_spec_gate){.id = bh_strdup(s->words[1]), .of_stage = of_stage, .timeout_ms = 60000};
+    g->nodes = bh_calloc(s->spec->n_nodes, sizeof(*g->nodes));
+    g->after = bh_calloc(s->spec->n_nodes, sizeof(*g->after));
+    return s->spec->n_gates;
+}
+
+/* gate NODE: named as it */
+static bool do_gate(struct scn *s)
+{
+    size_t node = scn_node(s, s->words[1]);
+    if (node == SIZE_MAX)
+        return false;
+    s->spec->nodes[node].gate = add_gate(s, false);
+    struct bh_spec_gate *g = &s->spec->gates[s->spec->n_gates - 1];
+    g->nodes[g->n_nodes++] = node;
+    return true;
+}
+
+/* stage-gate NAME STAGE [after NODE…] */
+static bool do_stage_gate(struct scn *s)
+{
+    int64_t stage;
+    if (!scn_int(s, s->words[2], &stage))
+        return false;
+    size_t gate = add_gate(s, true);
+    struct bh_spec_gate *g = &s->spec->gates[gate - 1];
+    for (size_t i = 0; i < s->spec->n_nodes; i++) {
+        if (s->spec->nodes[i].stage != stage)
+            continue;
+        s->spec->nodes[i].stage_gate = gate;
+        g->nodes[g->n_nodes++] = i;
+    }
+    for (size_t i = 4; i < s->n_words; i++) {
+        size_t node = scn_node(s, s->words[i]);
+        if (node == SIZE_MAX)
+            return false;
+        g->after[g->n_after++] = node;
+    }
+    return true;
+}
+
 /* left-out NODE… */
 static bool do_left_out(struct scn *s)
 {
@@ -185,6 +229,8 @@ bool scn_setup(struct scn *s)
         {"group", 3, do_group},
         {"behind", 3, do_behind},
         {"left-out", 2, do_left_out},
+        {"gate", 2, do_gate},
+        {"stage-gate", 3, do_stage_gate},
         {"max-parallel", 2, do_max_parallel},
         {"max-failures", 2, do_max_failures},
         {"deadline", 2, do_deadline},

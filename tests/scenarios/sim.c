@@ -54,6 +54,8 @@ static void show_event(const struct sim *s, const struct bh_event *ev, bool mean
                      bh_attempt_state_text(ev->state), bh_reason_text(ev->reason, ev->phase));
     if (ev->kind == BH_EV_WORKER_UP || ev->kind == BH_EV_WORKER_LOST)
         (void)printf(" %d slots %d", ev->worker, ev->slots);
+    if (ev->kind == BH_EV_GATE_ASKED || ev->kind == BH_EV_GATE_DECIDED || ev->kind == BH_EV_GATE_EXPIRED)
+        (void)printf(" gate %zu %s", ev->gate, ev->approved ? "approved" : "");
     if (ev->kind == BH_EV_FROZEN || ev->kind == BH_EV_FREEZE_FAILED)
         (void)printf(" box %zu %.63s", ev->box, ev->layer);
     (void)printf("\n");
@@ -63,7 +65,8 @@ static void show_effects(const struct sim *s)
 {
     static const char *const words[] = {
         [BH_EFFECT_LEASE] = "lease",       [BH_EFFECT_KILL] = "kill",       [BH_EFFECT_FREEZE] = "freeze",
-        [BH_EFFECT_DEADLINE] = "deadline", [BH_EFFECT_PUBLISH] = "publish", [BH_EFFECT_ENDED] = "end"};
+        [BH_EFFECT_DEADLINE] = "deadline", [BH_EFFECT_PUBLISH] = "publish", [BH_EFFECT_ENDED] = "end",
+        [BH_EFFECT_ASK] = "ask",           [BH_EFFECT_EXPIRY] = "expiry"};
     for (size_t i = 0; i < s->fx.len; i++) {
         const struct bh_effect *f = &s->fx.items[i];
         bool of_node = f->kind <= BH_EFFECT_KILL || f->kind == BH_EFFECT_PUBLISH;
@@ -203,7 +206,7 @@ static bool nonsense(struct sim *s)
     struct bh_event ev = {.kind = BH_EV_ENDED, .state = BH_ATTEMPT_SUCCEEDED, .epoch = bh_engine_epoch(s->engine)};
     size_t n = bh_engine_n_attempts(s->engine);
     const struct bh_attempt *a = n ? bh_engine_attempt(s->engine, sim_below(r, (unsigned)n)) : NULL;
-    switch (sim_below(r, 7)) {
+    switch (sim_below(r, s->spec->n_gates > 0 ? 8 : 7)) {
     case 0: /* of another run */
         ev.instance = bh_instance_id_make((struct bh_run_id){.s = "01hxxxxxxxxxxxxxxxxxxxxxxx"}, 1);
         break;
@@ -224,6 +227,10 @@ static bool nonsense(struct sim *s)
         break;
     case 5: /* no such worker */
         ev = (struct bh_event){.kind = BH_EV_WORKER_LOST, .worker = sim_chance(r, 50) ? -1 : 1 << 20};
+        break;
+    case 7: /* no such gate */
+        ev =
+            (struct bh_event){.kind = BH_EV_GATE_DECIDED, .gate = s->spec->n_gates + sim_below(r, 3), .approved = true};
         break;
     default: /* no slots */
         ev = (struct bh_event){.kind = BH_EV_WORKER_UP, .worker = sim_chance(r, 50) ? 0 : -1, .slots = 0};

@@ -71,6 +71,8 @@ void sim_book_fini(struct sim_book *b)
 
 /* --- before the step --- */
 
+static int missing(const struct sim_book *b, const struct bh_engine *e, size_t node);
+
 static int foresee_attempt(const struct bh_engine *e, const struct bh_event *ev)
 {
     const struct bh_attempt *a = bh_engine_find(e, ev->instance);
@@ -97,6 +99,35 @@ static int foresee_published(const struct sim_book *b, const struct bh_engine *e
     return at != SIZE_MAX && bh_engine_attempt(e, at) == a && bh_engine_status(e) == BH_RUN_RUNNING;
 }
 
+static bool stage_gate_open(const struct sim_book *b, const struct bh_engine *e, size_t node)
+{
+    size_t gate = b->spec->nodes[node].stage_gate;
+    return gate == 0 || bh_engine_gate(e, gate - 1)->state == BH_GATE_OPEN;
+}
+
+static bool somebody_waits(const struct sim_book *b, const struct bh_engine *e, size_t gate)
+{
+    const struct bh_spec_gate *g = &b->spec->gates[gate];
+    bool waits = false;
+    for (size_t i = 0; i < g->n_after; i++) {
+        if (!node_ended(state_of(e, g->after[i])))
+            return false;
+    }
+    for (size_t i = 0; i < g->n_nodes; i++)
+        waits |= state_of(e, g->nodes[i]) == BH_NODE_WAITING &&
+                 (g->of_stage || (missing(b, e, g->nodes[i]) == 0 && stage_gate_open(b, e, g->nodes[i])));
+    return waits;
+}
+
+static int foresee_gate(const struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev)
+{
+    if (bh_engine_status(e) != BH_RUN_RUNNING || ev->gate >= b->spec->n_gates)
+        return 0;
+    const struct bh_gate *g = bh_engine_gate(e, ev->gate);
+    return g->state == BH_GATE_ASKED && somebody_waits(b, e, ev->gate) &&
+           (ev->kind != BH_EV_GATE_ASKED || g->expires.us == 0);
+}
+
 int sim_foresee(const struct sim_book *b, const struct bh_engine *e, const struct bh_event *ev)
 {
     switch (ev->kind) {
@@ -118,6 +149,10 @@ int sim_foresee(const struct sim_book *b, const struct bh_engine *e, const struc
     case BH_EV_FROZEN:
     case BH_EV_FREEZE_FAILED:
         return foresee_freeze(b, e, ev);
+    case BH_EV_GATE_ASKED:
+    case BH_EV_GATE_DECIDED:
+    case BH_EV_GATE_EXPIRED:
+        return foresee_gate(b, e, ev);
     case BH_EV_CANCEL:
         return bh_engine_status(e) <= BH_RUN_RUNNING && !b->cancelled && !b->timed_out;
     case BH_EV_DEADLINE:
@@ -212,6 +247,9 @@ static void book_event(struct sim_book *b, const struct bh_engine *e, const stru
         return;
     case BH_EV_STATE:
     case BH_EV_PUBLISHED:
+    case BH_EV_GATE_ASKED:
+    case BH_EV_GATE_DECIDED:
+    case BH_EV_GATE_EXPIRED:
         return;
     }
 }
@@ -263,6 +301,19 @@ static int missing(const struct sim_book *b, const struct bh_engine *e, size_t n
     return n;
 }
 
+static bool gates_open(const struct sim_book *b, const struct bh_engine *e, size_t node)
+{
+    const struct bh_spec_node *s = &b->spec->nodes[node];
+    return (s->gate == 0 || bh_engine_gate(e, s->gate - 1)->state == BH_GATE_OPEN) && stage_gate_open(b, e, node);
+}
+
+static void check_ask(struct sim_book *b, const struct bh_engine *e, const struct bh_effect *f)
+{
+    MUST(somebody_waits(b, e, f->gate), "gate %zu is asked and nobody waits for it", f->gate);
+    MUST(!nothing_may_start(b), "gate %zu is asked when nothing may start", f->gate);
+    MUST(bh_engine_gate(e, f->gate)->state == BH_GATE_ASKED, "gate %zu is not asked", f->gate);
+}
+
 static void check_lease(struct sim_book *b, const struct bh_engine *e, const struct bh_effect *f)
 {
     struct sim_node_book *n = &b->nodes[f->node];
@@ -272,6 +323,7 @@ static void check_lease(struct sim_book *b, const struct bh_engine *e, const str
     MUST(!nothing_may_start(b) || (n->begun && !b->cancelled && !b->timed_out), "%s was leased when nothing may start",
          name);
     MUST(missing(b, e, f->node) == 0, "%s was leased before what it waits for had ended", name);
+    MUST(gates_open(b, e, f->node), "%s was leased behind a gate that is not open", name);
     MUST(!bh_engine_box(e, f->box)->freezing, "%s was leased into a box that freezes", name);
     MUST(f->box == b->spec->nodes[f->node].box, "%s was leased into another box", name);
     MUST(n->units || (f->try_ == ++n->starts && f->attempt == 1), "%s: try %d, start %d", name, f->try_, n->starts);
@@ -339,6 +391,8 @@ static void check_effects(struct sim_book *b, const struct bh_engine *e, const s
             check_freeze(b, e, f);
         else if (f->kind == BH_EFFECT_PUBLISH)
             sim_fork_publishes(b, e, f);
+        else if (f->kind == BH_EFFECT_ASK)
+            check_ask(b, e, f);
         endings += f->kind == BH_EFFECT_ENDED;
         freezes += f->kind == BH_EFFECT_FREEZE;
         deadlines += f->kind == BH_EFFECT_DEADLINE;
@@ -373,7 +427,8 @@ static void check_failed(struct sim_book *b, const struct bh_engine *e, size_t i
     const struct bh_node *n = bh_engine_node(e, i);
     struct bh_retry_state so_far = {.host_tries = b->nodes[i].host, .other_tries = b->nodes[i].other};
     MUST(n->reason != BH_REASON_NONE, "%s failed without a reason", name_of(b, i));
-    MUST(nothing_may_start(b) || !bh_retry_again(&so_far, n->reason, b->spec->nodes[i].retries, false),
+    MUST(nothing_may_start(b) || n->phase == BH_PHASE_GATE ||
+             !bh_retry_again(&so_far, n->reason, b->spec->nodes[i].retries, false),
          "%s had tries left", name_of(b, i));
 }
 
@@ -395,8 +450,8 @@ static void check_node(struct sim_book *b, const struct bh_engine *e, size_t i)
     if (!b->started)
         return;
     MUST(!b->spec->nodes[i].left_out || s == BH_NODE_SKIPPED || b->cancelled, "%s was left out", name);
-    MUST(s != BH_NODE_WAITING || missing(b, e, i) > 0, "%s waits for nothing", name);
-    MUST(s != BH_NODE_READY || missing(b, e, i) == 0, "%s is ready too early", name);
+    MUST(s != BH_NODE_WAITING || missing(b, e, i) > 0 || !gates_open(b, e, i), "%s waits for nothing", name);
+    MUST(s != BH_NODE_READY || (missing(b, e, i) == 0 && gates_open(b, e, i)), "%s is ready too early", name);
     if (s == BH_NODE_WAITING || s == BH_NODE_READY)
         MUST(!nothing_may_start(b) || (n->begun && !b->cancelled && !b->timed_out), "%s is %s when nothing may start",
              name, bh_node_state_text(s));
@@ -491,6 +546,15 @@ static void check_idle(struct sim_book *b, const struct bh_engine *e)
         MUST(nothing_may_start(b) || !open || !sim_fork_could_start(b, e, i),
              "an attempt of %s waits while there is room", name_of(b, i));
     }
+}
+
+/* Nobody waits for a question that is not put. */
+static void check_gates(struct sim_book *b, const struct bh_engine *e)
+{
+    if (bh_engine_status(e) != BH_RUN_RUNNING || nothing_may_start(b))
+        return;
+    for (size_t i = 0; i < b->spec->n_gates; i++)
+        MUST(bh_engine_gate(e, i)->state != BH_GATE_SHUT || !somebody_waits(b, e, i), "gate %zu is not asked", i);
 }
 
 static void check_run(struct sim_book *b, const struct bh_engine *e)
@@ -588,6 +652,7 @@ bool sim_check(struct sim_book *b, const struct bh_engine *e, const struct bh_ev
         check_one(b, e, ev);
     check_boxes(b, e, ev);
     check_idle(b, e);
+    check_gates(b, e);
     check_run(b, e);
     check_changes(b, e);
     return b->error[0] == '\0';

@@ -105,6 +105,68 @@ static void draw_forks(struct sim_rng *r, struct bh_spec *spec)
     }
 }
 
+static void draw_gate(struct bh_spec *spec, const char *id, int64_t timeout_ms)
+{
+    spec->gates = bh_realloc_array(spec->gates, spec->n_gates + 1, sizeof(*spec->gates));
+    struct bh_spec_gate *g = &spec->gates[spec->n_gates++];
+    *g = (struct bh_spec_gate){.id = bh_strdup(id), .timeout_ms = timeout_ms};
+    g->nodes = bh_calloc(spec->n_nodes, sizeof(*g->nodes));
+    g->after = bh_calloc(spec->n_nodes, sizeof(*g->after));
+}
+
+static bool waits_for(const struct bh_spec *spec, const struct bh_spec_node *n, size_t on)
+{
+    const struct bh_spec_group *g = n->group ? &spec->groups[n->group - 1] : NULL;
+    for (size_t i = 0; i < n->n_deps; i++) {
+        if (n->deps[i].node == on)
+            return true;
+    }
+    for (size_t i = 0; g && i < g->n_nodes; i++) {
+        if (g->nodes[i] == on)
+            return true;
+    }
+    return false;
+}
+
+static void draw_stage_gate(struct bh_spec *spec, int stage, int64_t timeout_ms)
+{
+    draw_gate(spec, "stage", timeout_ms);
+    struct bh_spec_gate *g = &spec->gates[spec->n_gates - 1];
+    g->of_stage = true;
+    for (size_t i = 0; i < spec->n_nodes; i++) {
+        struct bh_spec_node *n = &spec->nodes[i];
+        bool before = false;
+        if (n->stage == stage) {
+            n->stage_gate = spec->n_gates;
+            g->nodes[g->n_nodes++] = i;
+        }
+        for (size_t k = 0; n->stage < stage && k < spec->n_nodes; k++)
+            before |= spec->nodes[k].stage == stage && waits_for(spec, &spec->nodes[k], i);
+        if (before)
+            g->after[g->n_after++] = i;
+    }
+}
+
+/* By numbers of its own, so that a seed without gates goes the way that it always went. */
+static void draw_gates(const struct sim_rng *of, struct bh_spec *spec, size_t n_stages)
+{
+    struct sim_rng own = {.state = of->state ^ UINT64_C(0x9a7e)}, *r = &own;
+    if (!sim_chance(r, 50))
+        return;
+    for (size_t i = 0; i < spec->n_nodes; i++) {
+        if (!sim_chance(r, 25))
+            continue;
+        draw_gate(spec, spec->nodes[i].name, 1 + sim_below(r, 60));
+        spec->gates[spec->n_gates - 1].nodes[0] = i;
+        spec->gates[spec->n_gates - 1].n_nodes = 1;
+        spec->nodes[i].gate = spec->n_gates;
+    }
+    for (size_t k = 0; k < n_stages; k++) {
+        if (sim_chance(r, 40))
+            draw_stage_gate(spec, (int)k, 1 + sim_below(r, 60));
+    }
+}
+
 /* As for --only: one agent and all that it waits for, however far. */
 static void draw_only(struct sim_rng *r, struct bh_spec *spec)
 {
@@ -149,6 +211,7 @@ struct bh_spec *sim_spec(struct sim_rng *r)
     draw_edges(r, spec, order);
     draw_boxes(r, spec);
     draw_forks(r, spec);
+    draw_gates(r, spec, n_stages);
     if (sim_chance(r, 10))
         draw_only(r, spec);
     spec->max_parallel = sim_chance(r, 50) ? 1 + sim_below(r, 4) : 0;

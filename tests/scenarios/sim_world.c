@@ -113,6 +113,19 @@ static void carry_out_freeze(struct sim_world *w, const struct bh_effect *f, int
     send_event(w, now + some_time(w), &ev);
 }
 
+/* The question is put on record by the engine process; a person answers soon, late, twice, or not at all. */
+static void carry_out_ask(struct sim_world *w, const struct bh_effect *f, int64_t now)
+{
+    struct bh_event ev = {
+        .kind = BH_EV_GATE_DECIDED, .gate = f->gate, .approved = !sim_chance(&w->rng, w->temper.fail)};
+    if (sim_chance(&w->rng, 90))
+        send_event(w, now, &(struct bh_event){.kind = BH_EV_GATE_ASKED, .gate = f->gate});
+    else
+        ev.approved = true; /* decided before: nobody is asked */
+    if (!sim_chance(&w->rng, w->temper.lost) || ev.approved)
+        send_event(w, now + some_time(w), &ev);
+}
+
 /* A worker that is down does nothing with what it is sent: that it is lost is already under way. */
 void sim_carry_out(struct sim_world *w, const struct bh_effect *f, int64_t now)
 {
@@ -137,6 +150,12 @@ void sim_carry_out(struct sim_world *w, const struct bh_effect *f, int64_t now)
                                       .reason = sim_chance(&w->rng, w->temper.fail / 4) ? BH_REASON_COLLISION
                                                                                         : BH_REASON_NONE});
         return;
+    case BH_EFFECT_ASK:
+        carry_out_ask(w, f, now);
+        return;
+    case BH_EFFECT_EXPIRY:
+        sim_send(w, f->at.us, (struct sim_msg){.kind = SIM_EVENT, .ev = {.kind = BH_EV_GATE_EXPIRED, .gate = f->gate}});
+        return;
     case BH_EFFECT_DEADLINE:
         sim_send(w, f->at.us, (struct sim_msg){.kind = SIM_TIMER, .timer = ++w->timer});
         return;
@@ -159,8 +178,9 @@ void sim_workers_come(struct sim_world *w, int64_t now)
     w->timer++;
     for (size_t i = 0; i < n_old; i++) {
         enum bh_event_kind k = old[i].ev.kind;
-        bool from_worker =
-            old[i].kind == SIM_EVENT && k != BH_EV_WORKER_UP && k != BH_EV_WORKER_LOST && k != BH_EV_PUBLISHED;
+        bool of_gate = k == BH_EV_GATE_ASKED || k == BH_EV_GATE_DECIDED || k == BH_EV_GATE_EXPIRED;
+        bool from_worker = old[i].kind == SIM_EVENT && k != BH_EV_WORKER_UP && k != BH_EV_WORKER_LOST &&
+                           k != BH_EV_PUBLISHED && !of_gate;
         if (from_worker)
             push(w, &old[i]);
     }

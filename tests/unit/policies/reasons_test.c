@@ -27,7 +27,7 @@ static void texts_are_read_back(void **state)
     (void)state;
     for (int r = BH_REASON_NONE + 1; r < BH_REASON_MAX_; r++) {
         T_INT(bh_reason_parse(bh_reason_info((enum bh_reason)r)->text), r);
-        for (int p = BH_PHASE_NONE; p <= BH_PHASE_CHECK; p++) {
+        for (int p = BH_PHASE_NONE; p <= BH_PHASE_GATE; p++) {
             const char *text = bh_reason_text((enum bh_reason)r, (enum bh_phase)p);
             T_INT(bh_reason_parse(text), r);
             if (r == BH_REASON_TIMEOUT)

@@ -47,6 +47,8 @@ static void every_status_meets_every_event(void **state)
         [BH_EV_ENDED] = {-1, R, -1, -1, -1},          [BH_EV_FROZEN] = {-1, -1, -1, -1, -1},
         [BH_EV_FREEZE_FAILED] = {-1, -1, -1, -1, -1}, [BH_EV_CANCEL] = {C, R, -1, -1, -1},
         [BH_EV_DEADLINE] = {-1, R, -1, -1, -1},       [BH_EV_PUBLISHED] = {-1, -1, -1, -1, -1},
+        [BH_EV_GATE_ASKED] = {-1, -1, -1, -1, -1},    [BH_EV_GATE_DECIDED] = {-1, -1, -1, -1, -1},
+        [BH_EV_GATE_EXPIRED] = {-1, -1, -1, -1, -1},
     };
     (void)state;
     for (size_t k = 0; k < BH_ARRAY_LEN(after); k++) {

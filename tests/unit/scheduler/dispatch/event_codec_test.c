@@ -17,6 +17,8 @@ static struct bh_event example(enum bh_event_kind kind)
         .has_score = true,
         .score = -0.1,
         .box = 5,
+        .gate = 2,
+        .approved = true,
     };
     snprintf(event.layer, sizeof(event.layer), "crew-1");
     return event;
@@ -26,7 +28,7 @@ static struct bh_event example(enum bh_event_kind kind)
 static void every_kind_comes_back(void **state)
 {
     (void)state;
-    for (int k = 0; k <= BH_EV_PUBLISHED; k++) {
+    for (int k = 0; k <= BH_EV_GATE_EXPIRED; k++) {
         struct bh_event in = example((enum bh_event_kind)k), out;
         BH_CLEANUP_VAL struct bh_val *v = bh_event_to_val(&in);
         T_OK(bh_event_from_val(bh_event_kind_text(in.kind), v, &out, &err));
@@ -49,6 +51,9 @@ static void every_kind_comes_back(void **state)
             T_INT(out.reason, in.reason);
             T_INT(out.phase, in.phase);
         }
+        if (bh_val_get(v, "gate"))
+            T_INT(out.gate, in.gate);
+        T_INT(out.approved, in.kind == BH_EV_GATE_DECIDED);
         if (bh_val_get(v, "layer")) {
             T_INT(out.box, in.box);
             T_STR(out.layer, in.layer);
