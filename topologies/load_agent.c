@@ -146,15 +146,42 @@ static void read_endpoints(struct bh_reader *r, struct bh_node *n, void *field)
         bh_read_later(r, n, "endpoints");
 }
 
+/* "api-key" → "API_KEY". */
+static const char *variable_of(struct bh_reader *r, const char *name)
+{
+    char *variable = bh_arena_strdup(r->arena, name);
+    for (char *p = variable; *p; p++)
+        *p = *p == '-' ? '_' : (*p >= 'a' && *p <= 'z') ? (char)(*p - 'a' + 'A') : *p;
+    return variable;
+}
+
+static void add_variable(struct bh_reader *r, const struct bh_node *n, struct bh_agent *a, size_t *cap,
+                         const char *variable)
+{
+    size_t len = a->secrets.len - 1; /* the name has been added */
+    for (size_t i = 0; i < len; i++) {
+        if (strcmp(a->secret_variables[i], variable) == 0)
+            bh_read_error(r, n, BH_E_DUPLICATE_KEY, "name the variables: {OTHER: name}",
+                          "two secrets would be in the variable '%s'", variable);
+    }
+    *BH_ARENA_PUSH(r->arena, a->secret_variables, len, *cap) = variable;
+}
+
 static void read_secrets(struct bh_reader *r, struct bh_node *n, void *field)
 {
+    struct bh_agent *a = field;
     bool map = bh_node_kind(n) == BH_NODE_MAP;
+    size_t cap = 0;
     if (!map && !bh_expect(r, n, BH_NODE_LIST, "a list of names of secrets, or a map of variable to secret"))
         return;
     for (size_t i = 0; i < bh_node_len(n); i++) {
+        const struct bh_node *item = bh_node_at(n, i);
+        size_t before = a->secrets.len;
         if (map)
-            (void)bh_check_env_key(r, bh_node_at(n, i));
-        push_name(r, bh_node_at(n, i), field);
+            (void)bh_check_env_key(r, item);
+        push_name(r, item, &a->secrets);
+        if (a->secrets.len > before)
+            add_variable(r, item, a, &cap, map ? bh_node_key(item) : variable_of(r, a->secrets.items[before].s));
     }
     if (bh_node_len(n) > 0)
         bh_read_later(r, n, "secrets");
@@ -251,7 +278,7 @@ static const struct bh_key agent_keys[] = {
     {"needs", bh_read_needs, 0, 0},
     {"files", bh_read_files, FIELD(files), BH_KEY_MERGED},
     {"env", bh_read_env, FIELD(env), BH_KEY_MERGED},
-    {"secrets", read_secrets, FIELD(secrets), BH_KEY_MERGED},
+    {"secrets", read_secrets, 0, BH_KEY_MERGED},
     {"endpoints", read_endpoints, FIELD(endpoints), 0},
     {"network", bh_read_network, FIELD(traits), BH_KEY_MERGED},
     {"limits", bh_read_limits, FIELD(traits), BH_KEY_MERGED},

@@ -8,13 +8,6 @@
 #include "topologies/names.h"
 #include "topologies/placeholder.h"
 
-static void read_any_text(struct bh_reader *r, struct bh_node *n, void *field)
-{
-    struct bh_str text;
-    (void)field;
-    (void)bh_read_filled(r, n, "a text", BH_HOLDS_NONE, &text);
-}
-
 /* How many of the map's keys are there. */
 static size_t count_keys(const struct bh_node *map, const char *const *keys)
 {
@@ -28,24 +21,28 @@ static size_t count_keys(const struct bh_node *map, const char *const *keys)
 
 static void read_secret_env(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    struct bh_str name;
-    (void)field;
-    if (bh_read_filled(r, n, "the name of a variable", BH_HOLDS_NONE, &name) && strchr(name.s, '='))
+    struct bh_secret_doc *secret = field;
+    if (bh_read_filled(r, n, "the name of a variable", BH_HOLDS_NONE, &secret->env) && strchr(secret->env.s, '='))
         bh_read_error(r, n, BH_E_BAD_NAME, "a secret is named here, its value is not written down",
                       "the text is no name of a variable: it holds '='");
 }
 
+static void read_secret_file(struct bh_reader *r, struct bh_node *n, void *field)
+{
+    struct bh_secret_doc *secret = field;
+    (void)bh_read_filled(r, n, "a text", BH_HOLDS_NONE, &secret->file);
+}
+
 static void read_secret_command(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    struct bh_command cmd;
-    (void)field;
+    struct bh_secret_doc *secret = field;
     if (bh_expect(r, n, BH_NODE_LIST, "a command as a list of strings"))
-        (void)bh_read_command(r, n, BH_HOLDS_NONE, &cmd);
+        (void)bh_read_command(r, n, BH_HOLDS_NONE, &secret->command);
 }
 
 static const struct bh_key secret_keys[] = {
     {"env", read_secret_env, 0, 0},
-    {"file", read_any_text, 0, 0},
+    {"file", read_secret_file, 0, 0},
     {"command", read_secret_command, 0, 0},
 };
 const struct bh_key_table bh_secret_table = {"secret", "a secret", secret_keys, BH_ARRAY_LEN(secret_keys), 0};
@@ -53,19 +50,19 @@ const struct bh_key_table bh_secret_table = {"secret", "a secret", secret_keys, 
 void bh_load_secrets(struct bh_reader *r, struct bh_node *n, void *field)
 {
     static const char *const ways[] = {"env", "file", "command", NULL};
-    struct bh_strs *secrets = &r->p->secrets;
     (void)field;
+    size_t cap = 0;
     if (!bh_expect(r, n, BH_NODE_MAP, "a map of name to secret"))
         return;
     for (size_t i = 0; i < bh_node_len(n); i++) {
         struct bh_node *item = bh_node_at(n, i);
+        struct bh_secret_doc secret = {.name = {.s = bh_node_key(item), .pos = bh_node_key_pos(item)}};
         (void)bh_check_identifier_key(r, item, "a secret");
-        bool map = bh_read_map(r, item, &bh_secret_table, secrets);
+        bool map = bh_read_map(r, item, &bh_secret_table, &secret);
         if (map && count_keys(item, ways) != 1)
             bh_read_error(r, item, BH_E_INVALID, "like {env: NAME}",
                           "a secret has exactly one of env, file and command");
-        *BH_ARENA_PUSH(r->arena, secrets->items, secrets->len, secrets->cap) =
-            (struct bh_str){.s = bh_node_key(item), .pos = bh_node_key_pos(item)};
+        *BH_ARENA_PUSH(r->arena, r->p->secrets, r->p->n_secrets, cap) = secret;
     }
     if (bh_node_len(n) > 0)
         bh_read_later(r, n, "secrets");

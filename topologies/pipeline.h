@@ -136,6 +136,7 @@ struct bh_agent {
     size_t n_outputs;
     struct bh_pairs files, env, labels;
     struct bh_strs secrets, endpoints; /* names of the top-level maps */
+    const char **secret_variables;     /* one for each of `secrets`: where `run` finds it */
     struct bh_timeouts timeouts;       /* defaults filled in */
     struct bh_str workdir;
     bool untrusted;
@@ -188,7 +189,12 @@ struct bh_pipeline {
     size_t n_params;
     struct bh_source *sources;
     size_t n_sources;
-    struct bh_strs secrets; /* names of the top-level map */
+    struct bh_secret_doc {
+        struct bh_str name;
+        struct bh_str env, file;   /* exactly one of these and command is set; the file as it is written */
+        struct bh_command command; /* a list */
+    } * secrets;
+    size_t n_secrets;
     struct bh_endpoint {
         struct bh_str name;
         bool tainted;

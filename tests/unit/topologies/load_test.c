@@ -354,16 +354,22 @@ static void test_endpoints(void **state)
               "endpoints:\n  e: {upstream: 'https://x.org', allow: [\"GET /v1/**\", \"* /\"], headers: {a: \"Bearer "
               "{{secrets.k}}\"}, env: {U: \"{{url}}/v1\"}, tainted: true, max_parallel: 3}\n"
               "  o: {upstream: 'http://h:80', allow: [\"POST /\"]}\n");
-    assert_int_equal(p->secrets.len, 3);
-    assert_string_equal(p->secrets.items[1].s, "f");
+    assert_int_equal(p->n_secrets, 3);
+    assert_string_equal(p->secrets[0].env.s, "K");
+    assert_string_equal(p->secrets[1].name.s, "f");
+    assert_string_equal(p->secrets[1].file.s, "/etc/k");
+    assert_null(p->secrets[1].env.s);
+    assert_int_equal(p->secrets[2].command.args.len, 2);
     assert_int_equal(p->n_endpoints, 2);
     assert_true(p->endpoints[0].tainted && p->endpoints[0].has_secret);
     assert_string_equal(p->endpoints[0].upstream.s, "https://x.org");
     assert_false(p->endpoints[1].tainted || p->endpoints[1].has_secret);
     assert_string_equal(p->agents[0].endpoints.items[0].s, "e");
     assert_string_equal(p->agents[0].secrets.items[0].s, "k");
+    assert_string_equal(p->agents[0].secret_variables[0], "K");
     BH_CLEANUP_PIPELINE struct bh_pipeline *q = t_load(AGENT "  secrets: {TOKEN: k}\nsecrets: {k: {env: K}}\n");
     assert_string_equal(q->agents[0].secrets.items[0].s, "k");
+    assert_string_equal(q->agents[0].secret_variables[0], "TOKEN");
 }
 
 static void test_traits(void **state)
