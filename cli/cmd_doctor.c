@@ -90,20 +90,21 @@ static void home_not_tried(struct bh_report *r)
 /* What every run reads first; a bad one refuses them all. */
 static void check_site(struct bh_report *r)
 {
-    struct bh_site site = {0};
+    struct bh_policy policy = {0};
     struct bh_errlist errors = {0};
-    if (bh_site_load(&site, &errors) == 0) {
-        BH_CLEANUP_FREE char *found =
-            site.file ? bh_asprintf("%s%s", site.file, site.best_effort ? ", limits: best-effort" : "")
-                      : bh_strdup("none");
-        add(r, "site policy", true, true, found, NULL, NULL);
+    if (bh_policy_load(NULL, &policy, &errors) == 0) {
+        BH_CLEANUP_BUF struct bh_buf found = BH_BUF_INIT;
+        for (size_t i = 0; i < policy.n; i++)
+            bh_buf_addf(&found, "%s%s%s", i ? ", " : "", policy.sites[i].file,
+                        policy.sites[i].best_effort ? ", limits: best-effort" : "");
+        add(r, "site policy", true, true, policy.n > 0 ? found.data : "none", NULL, NULL);
     } else {
         const struct bh_err *first = errors.items[0];
         const char *hint = bh_err_get_hint(first);
         add(r, "site policy", false, true, bh_err_message(first), "every run is refused",
             hint ? hint : "mend the file, or name another with $BULKHEAD_SITE");
     }
-    bh_site_fini(&site);
+    bh_policy_fini(&policy);
     bh_errlist_fini(&errors);
 }
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "policies/site.h"
 #include "scheduler/dispatch/submission.h"
 
 /* Errors of one document, and with -o json its warnings too. */
@@ -23,7 +24,7 @@ static void copy_warning(struct bh_errlist *to, const struct bh_err *warning)
     bh_errlist_add(to, copy);
 }
 
-static void look(const char *file, struct findings *f)
+static void look(const char *file, const struct bh_policy *policy, struct findings *f)
 {
     struct bh_cli_document doc = {0};
     struct bh_plan_options options = {.lint = true};
@@ -32,6 +33,8 @@ static void look(const char *file, struct findings *f)
         rc = bh_cli_document_plan(&doc, &options, &f->errors);
     if (rc == 0)
         rc = bh_submission_make(doc.plan, doc.file, NULL, 0, false, NULL, NULL, &f->errors);
+    if (rc == 0)
+        rc = bh_policy_check(policy, doc.plan, &f->errors);
     for (size_t i = 0; doc.plan && i < doc.plan->n_warnings; i++)
         copy_warning(&f->warnings, doc.plan->warnings[i]);
     bh_cli_document_fini(&doc);
@@ -71,15 +74,14 @@ static void print_text(const struct bh_args *args, struct findings *f)
 
 static int lint(const struct bh_args *args)
 {
-    if (bh_args_has(args, "policy")) {
-        struct bh_err *err = NULL;
-        (void)bh_err_set(&err, BH_E_NOT_SUPPORTED, 0, "site policies are not supported by this version");
-        bh_err_hint(&err, "leave --policy out: the document itself is checked all the same");
-        return bh_cli_fail(args, err);
-    }
     struct findings f = {0};
-    for (size_t i = 0; i < args->n_operands; i++)
-        look(args->operands[i], &f);
+    struct bh_policy policy = {0};
+    int rc = 0;
+    if (bh_args_has(args, "policy"))
+        rc = bh_policy_load(bh_args_get(args, "policy"), &policy, &f.errors);
+    for (size_t i = 0; rc == 0 && i < args->n_operands; i++)
+        look(args->operands[i], &policy, &f);
+    bh_policy_fini(&policy);
     bh_errlist_sort(&f.warnings);
     int status = bh_cli_exit_of(&f.errors);
     if (bh_args_json(args)) {
@@ -98,7 +100,7 @@ static int lint(const struct bh_args *args)
 }
 
 static const struct bh_opt opts[] = {
-    {"policy", 0, BH_OPT_VALUE, "SITE", "check against an administrator's policy too (not supported yet)"},
+    {"policy", 0, BH_OPT_VALUE, "SITE", "check against this policy too, and the system's own"},
 };
 
 const struct bh_cmd bh_cmd_lint = {
@@ -106,7 +108,7 @@ const struct bh_cmd bh_cmd_lint = {
     .operands = "FILE...",
     .summary = "print every error of a pipeline, with file:line:column",
     .more = "Exits 0 where there is none, 3 where a document is invalid, 6 where two agents declare the same output, 5 "
-            "where trust forbids it.",
+            "where trust or the policy forbids it.",
     .example = "bulkhead lint pipeline.yaml",
     .opts = opts,
     .n_opts = BH_ARRAY_LEN(opts),

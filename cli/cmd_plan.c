@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/plan_text.h"
+#include "policies/site.h"
 #include "scheduler/dispatch/submission.h"
 
 struct format {
@@ -44,6 +45,7 @@ static const struct format *find_format(const struct bh_args *args, struct bh_er
 static void plan_file(const struct bh_args *args, const struct format *format, const struct bh_cli_params *params,
                       struct bh_errlist *errors)
 {
+    struct bh_policy policy = {0};
     struct bh_cli_document doc = {0};
     struct bh_plan_options options = {.params = params->items, .n_params = params->len};
     int rc = bh_cli_document_read(args->operands[0], &doc, errors);
@@ -51,11 +53,16 @@ static void plan_file(const struct bh_args *args, const struct format *format, c
         rc = bh_cli_document_plan(&doc, &options, errors);
     if (rc == 0)
         rc = bh_submission_make(doc.plan, doc.file, NULL, 0, false, NULL, NULL, errors);
+    if (rc == 0)
+        rc = bh_policy_load(NULL, &policy, errors);
+    if (rc == 0)
+        rc = bh_policy_check(&policy, doc.plan, errors);
     if (rc == 0) {
         format->print(doc.plan);
         rc = bh_plan_check_supported(doc.plan, errors);
     }
     (void)rc; /* what went wrong is in the list */
+    bh_policy_fini(&policy);
     bh_cli_document_fini(&doc);
 }
 

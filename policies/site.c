@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The site's policy file: who may have written it, and its table of keys. The one file of this room that touches the
- * disk.
- */
-#include "policies/site.h"
+/* The files of the site's policy: where they are, and who may have written them. */
+#include "policies/site_priv.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,36 +10,11 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
-#include "topologies/scalar.h"
 #include "topologies/settings.h"
 
 enum { SITE_MAX = 64 * 1024, OVERFLOW_ID = 65534 };
-
-static void read_limits(struct bh_reader *r, struct bh_node *n, void *field)
-{
-    static const char *const words[] = {"enforced", "best-effort"};
-    size_t i;
-    if (bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i))
-        *(bool *)field = i == 1;
-}
-
-static void read_size(struct bh_reader *r, struct bh_node *n, void *field)
-{
-    int64_t bytes = 0;
-    if (!bh_read_size(r, n, &bytes))
-        return;
-    if (bytes > 0)
-        *(int64_t *)field = bytes;
-    else
-        bh_read_bad(r, n, "a size above 0", NULL);
-}
-
-static const struct bh_key keys[] = {
-    {"limits", read_limits, offsetof(struct bh_site, best_effort), 0},
-    {"disk_budget", read_size, offsetof(struct bh_site, disk_budget), 0},
-};
-static const struct bh_key_table table = {"site", "a site policy", keys, BH_ARRAY_LEN(keys), 0};
 
 /* --- the file --- */
 
@@ -123,28 +95,88 @@ int bh_site_read(const char *file, bool must_exist, struct bh_site *ret, struct 
         bh_errlist_add(errors, err);
         return rc;
     }
-    if (there && bh_settings_load(file, text.data, text.len, &table, &site, &found) != 0) {
+    if (there && bh_settings_load(file, text.data, text.len, &bh_site_table, &site, &found) != 0) {
         for (size_t i = 0; i < found.len; i++)
             as_policy(found.items[i], errors);
         rc = -BH_E_POLICY;
     }
     bh_errlist_fini(&found);
-    if (rc == 0) {
-        site.file = there ? bh_strdup(file) : NULL;
-        *ret = site;
+    if (rc != 0) {
+        bh_site_fini(&site);
+        return rc;
     }
+    site.file = there ? bh_strdup(file) : NULL;
+    *ret = site;
+    return 0;
+}
+
+/* --- the files that count --- */
+
+static int add(struct bh_policy *policy, const char *file, bool must_exist, struct bh_errlist *errors)
+{
+    int rc = bh_site_read(file, must_exist, &policy->sites[policy->n], errors);
+    if (rc == 0 && policy->sites[policy->n].file)
+        policy->n++;
     return rc;
 }
 
-int bh_site_load(struct bh_site *ret, struct bh_errlist *errors)
+static char *usual_own(void)
 {
-    const char *named = getenv("BULKHEAD_SITE");
-    bool given = named && *named;
-    return bh_site_read(given ? named : BH_SITE_FILE, given, ret, errors);
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (config && *config == '/')
+        return bh_path_join(config, "bulkhead/site.yaml");
+    return home && *home == '/' ? bh_path_join(home, ".config/bulkhead/site.yaml") : NULL;
+}
+
+int bh_policy_load(const char *named, struct bh_policy *ret, struct bh_errlist *errors)
+{
+    struct bh_policy policy = {0};
+    const char *variable = getenv("BULKHEAD_SITE");
+    const char *given = named ? named : variable && *variable ? variable : NULL;
+    BH_CLEANUP_FREE char *own = given ? bh_strdup(given) : usual_own();
+    int rc = add(&policy, BH_SITE_FILE, false, errors);
+    if (rc == 0 && own && !bh_streq(own, BH_SITE_FILE))
+        rc = add(&policy, own, given != NULL, errors);
+    if (rc == 0)
+        *ret = policy;
+    else
+        bh_policy_fini(&policy);
+    return rc;
+}
+
+void bh_policy_fini(struct bh_policy *policy)
+{
+    for (size_t i = 0; i < policy->n; i++)
+        bh_site_fini(&policy->sites[i]);
+    *policy = (struct bh_policy){0};
+}
+
+/* --- the end --- */
+
+static void free_texts(char **texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        bh_free(texts[i]);
+    bh_free(texts);
+}
+
+static void rules_fini(struct bh_site_rules *rules)
+{
+    for (size_t i = 0; i < BH_N_SITE_LISTS; i++)
+        free_texts(rules->lists[i].items, rules->lists[i].n);
 }
 
 void bh_site_fini(struct bh_site *site)
 {
+    rules_fini(&site->rules);
+    for (size_t i = 0; i < site->n_pipelines; i++) {
+        struct bh_site_pipeline *p = &site->pipelines[i];
+        bh_free(p->name);
+        free_texts(p->labels, p->n_labels);
+        free_texts(p->values, p->n_labels);
+        rules_fini(&p->rules);
+    }
+    bh_free(site->pipelines);
     bh_free(site->file);
     *site = (struct bh_site){0};
 }

@@ -25,7 +25,7 @@ struct ask {
 
 struct checking {
     const struct bh_plan *plan;
-    const struct bh_site *site;
+    const struct bh_policy *policy;
     uint32_t can, missing;
     struct ask *asks;
     size_t n, cap;
@@ -165,7 +165,7 @@ static void refuse(const struct checking *c, const struct ask *ask, const struct
     bh_err_hint(&err,
                 "%s, take the limit away, or let the site's policy allow it unenforced: 'limits: best-effort' in %s; "
                 "'bulkhead doctor' says more",
-                first_remedy(boxes), c->site->file ? c->site->file : BH_SITE_FILE);
+                first_remedy(boxes), c->policy->n > 0 ? c->policy->sites[0].file : BH_SITE_FILE);
     set_place(c, ask, &err);
     bh_errlist_add(c->errors, err);
 }
@@ -183,11 +183,11 @@ static char *watched_text(uint32_t missing)
     return bh_buf_take(&text);
 }
 
-int bh_run_limits_check(const struct bh_plan *plan, const struct bh_boxes *boxes, const struct bh_site *site,
+int bh_run_limits_check(const struct bh_plan *plan, const struct bh_boxes *boxes, const struct bh_policy *policy,
                         char **ret_watched, struct bh_errlist *errors)
 {
     struct checking c = {.plan = plan,
-                         .site = site,
+                         .policy = policy,
                          .can = boxes->ops->enforceable(boxes),
                          .errors = errors,
                          .by_place = bh_map_new(NULL)};
@@ -195,7 +195,7 @@ int bh_run_limits_check(const struct bh_plan *plan, const struct bh_boxes *boxes
     c.can |= 1u << BH_LIMIT_OUTPUT; /* the worker's own business */
     for (size_t i = 0; i < plan->n_boxes; i++)
         add_box(&c, &plan->boxes[i]);
-    bool refused = c.missing && !site->best_effort;
+    bool refused = c.missing && !bh_policy_best_effort(policy);
     for (size_t i = 0; refused && i < c.n; i++)
         refuse(&c, &c.asks[i], boxes);
     if (refused || c.too_large)

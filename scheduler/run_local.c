@@ -50,6 +50,7 @@ struct session {
     int signal; /* the first that came */
     bool hard;  /* a second one came */
     bool resumed;
+    struct bh_policy policy;
     char *watched; /* limits that are not enforced, with the site's leave: bh_run_limits_check */
     struct bh_err *failed;
 };
@@ -210,10 +211,12 @@ static int slots(const struct session *s)
     cpu_set_t cpus;
     int n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
     int held = n * SLOTS_PER_CPU > MIN_SLOTS ? n * SLOTS_PER_CPU : MIN_SLOTS;
+    int64_t most = bh_policy_parallel(&s->policy, bh_live_run_plan(s->run));
     int64_t forks = forks_at_once(bh_live_run_plan(s->run));
     forks = forks < n * FORKS_PER_CPU ? forks : n * FORKS_PER_CPU;
     held = forks > held ? (int)forks : held;
-    return asked > 0 ? (int)(asked < 1000 ? asked : 1000) : held;
+    held = asked > 0 ? (int)(asked < 1000 ? asked : 1000) : held;
+    return most > 0 && most < held ? (int)most : held;
 }
 
 static int make_token(char *hex, struct bh_err **err)
@@ -286,7 +289,7 @@ static int open_boxes(struct session *s, struct bh_err **err)
 }
 
 /* The smaller one of what the site and the caller say: nothing new is begun in a state directory that holds more. */
-static int set_budget(const struct session *s, const struct bh_site *site, struct bh_err **err)
+static int set_budget(const struct session *s, struct bh_err **err)
 {
     const char *own = getenv("BULKHEAD_DISK_BUDGET"), *who = "BULKHEAD_DISK_BUDGET";
     int64_t bytes = 0;
@@ -295,9 +298,11 @@ static int set_budget(const struct session *s, const struct bh_site *site, struc
         bh_err_hint(err, "write for example 50GiB, or unset it");
         return rc;
     }
-    if (site->disk_budget > 0 && (bytes == 0 || site->disk_budget < bytes)) {
-        bytes = site->disk_budget;
-        who = site->file;
+    const char *file = NULL;
+    int64_t of_site = bh_policy_disk_budget(&s->policy, &file);
+    if (of_site > 0 && (bytes == 0 || of_site < bytes)) {
+        bytes = of_site;
+        who = file;
     }
     return bytes > 0 ? bh_boxes_ns_budget(s->boxes, bytes, who, err) : 0;
 }
@@ -305,17 +310,12 @@ static int set_budget(const struct session *s, const struct bh_site *site, struc
 /* What was asked for and cannot be had is refused before the first byte runs. */
 static int check_limits(struct session *s, const struct bh_plan *plan, struct bh_errlist *errors)
 {
-    struct bh_site site = {0};
-    int rc = bh_site_load(&site, errors);
+    struct bh_err *err = NULL;
+    int rc = bh_run_limits_check(plan, s->boxes, &s->policy, &s->watched, errors);
     if (rc == 0)
-        rc = bh_run_limits_check(plan, s->boxes, &site, &s->watched, errors);
-    if (rc == 0) {
-        struct bh_err *err = NULL;
-        rc = set_budget(s, &site, &err);
-        if (err)
-            bh_errlist_add(errors, err);
-    }
-    bh_site_fini(&site);
+        rc = set_budget(s, &err);
+    if (err)
+        bh_errlist_add(errors, err);
     return rc;
 }
 
@@ -346,6 +346,26 @@ static bool has_unfinished(const struct session *s)
     return false;
 }
 
+/* {AGENT: ["10.0.0.0/8"]}: what the site permits each beyond public addresses. */
+static void add_ranges(const struct session *s, struct bh_val *extra)
+{
+    const struct bh_plan *plan = bh_live_run_plan(s->run);
+    BH_CLEANUP_VAL struct bh_val *all = bh_val_map();
+    for (size_t i = 0; i < plan->n_agents; i++) {
+        char **texts;
+        size_t n;
+        bh_policy_ranges(&s->policy, plan, i, &texts, &n);
+        struct bh_val *list = n > 0 ? bh_val_set(all, plan->agents[i].name, bh_val_list()) : NULL;
+        for (size_t k = 0; k < n; k++) {
+            bh_val_add(list, bh_val_str(texts[k]));
+            bh_free(texts[k]);
+        }
+        bh_free(texts);
+    }
+    if (bh_val_len(all) > 0)
+        bh_val_set(extra, "ranges", BH_TAKE(all));
+}
+
 static void begin(struct session *s)
 {
     enum bh_event_kind kinds[2];
@@ -359,6 +379,7 @@ static void begin(struct session *s)
     struct bh_val *extra = bh_val_map();
     if (s->watched)
         bh_val_set_str(extra, "limits", s->watched);
+    add_ranges(s, extra);
     bh_dispatcher_begin(s->dispatcher, kinds, n, extra);
 }
 
@@ -413,6 +434,7 @@ static void session_fini(struct session *s)
     bh_close(s->images.launcher);
     bh_close(s->lock);
     bh_free(s->watched);
+    bh_policy_fini(&s->policy);
     bh_err_free(s->failed);
 }
 
@@ -555,8 +577,8 @@ static int check_grant(const struct bh_run_options *o, const struct bh_plan *pla
     return add_error(errors, rc, err);
 }
 
-static int plan_document(const struct bh_run_options *o, struct bh_pipeline **ret_pipeline, struct bh_plan **ret_plan,
-                         struct bh_errlist *errors)
+static int plan_document(const struct bh_run_options *o, const struct bh_policy *policy,
+                         struct bh_pipeline **ret_pipeline, struct bh_plan **ret_plan, struct bh_errlist *errors)
 {
     BH_CLEANUP_PIPELINE struct bh_pipeline *pipeline = NULL;
     BH_CLEANUP_PLAN struct bh_plan *plan = NULL;
@@ -568,6 +590,8 @@ static int plan_document(const struct bh_run_options *o, struct bh_pipeline **re
         rc = bh_plan_check_supported(plan, errors);
     if (rc == 0)
         rc = check_only(o, plan, errors);
+    if (rc == 0)
+        rc = bh_policy_check(policy, plan, errors);
     if (rc == 0)
         rc = check_grant(o, plan, errors);
     if (rc == 0)
@@ -583,11 +607,15 @@ int bh_run_new(const struct bh_run_options *options, struct bh_run_outcome *ret,
 {
     struct bh_pipeline *pipeline = NULL;
     struct bh_plan *plan = NULL;
-    int rc = plan_document(options, &pipeline, &plan, errors);
-    if (rc != 0)
-        return rc;
     struct session s = {
         .options = options, .id = bh_run_id_new(), .lock = -1, .launcher = -1, .images = {.launcher = -1}};
+    int rc = bh_policy_load(NULL, &s.policy, errors);
+    if (rc == 0)
+        rc = plan_document(options, &s.policy, &pipeline, &plan, errors);
+    if (rc != 0) {
+        bh_policy_fini(&s.policy);
+        return rc;
+    }
     rc = run_planned(&s, pipeline, plan, ret, errors);
     bool recorded = s.run != NULL;
     session_fini(&s);
@@ -618,7 +646,9 @@ static int reclaim(const struct session *s, struct bh_err **err)
 static int resume(struct session *s, const char *run, struct bh_run_outcome *ret, struct bh_errlist *errors,
                   struct bh_err **err)
 {
-    int rc = take(s, err);
+    int rc = bh_policy_load(NULL, &s->policy, errors);
+    if (rc == 0)
+        rc = take(s, err);
     if (rc == 0)
         rc = bh_live_run_load(s->store, run, &s->run, err);
     if (rc == 0)
@@ -633,7 +663,9 @@ static int resume(struct session *s, const char *run, struct bh_run_outcome *ret
         return 0;
     }
     const struct bh_plan *plan = bh_live_run_plan(s->run);
-    rc = make_folders(s, err);
+    rc = bh_policy_check(&s->policy, plan, errors);
+    if (rc == 0)
+        rc = make_folders(s, err);
     if (rc == 0)
         rc = prepare_images(s, plan, err);
     if (rc == 0)

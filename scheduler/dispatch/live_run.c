@@ -44,6 +44,8 @@ void bh_live_run_remember(struct bh_live_run *run, const struct bh_event *event,
     if (event->kind == BH_EV_START || event->kind == BH_EV_OWNER) {
         bh_free(run->limits);
         run->limits = bh_strdup(bh_val_str_of(payload, "limits"));
+        bh_val_free(run->ranges);
+        run->ranges = bh_val_copy(bh_val_get(payload, "ranges"));
         run->run_dirty = true;
     }
     if (event->kind == BH_EV_FREEZE_FAILED && event->reason != BH_REASON_NONE)
@@ -134,6 +136,11 @@ const struct bh_val *bh_live_run_submission(const struct bh_live_run *run)
 const char *bh_live_run_limits(const struct bh_live_run *run)
 {
     return run->limits;
+}
+
+const struct bh_val *bh_live_run_ranges(const struct bh_live_run *run, const char *agent)
+{
+    return bh_val_get(run->ranges, agent);
 }
 
 const struct bh_val *bh_live_run_setup_of(const struct bh_live_run *run, size_t node)

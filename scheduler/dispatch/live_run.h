@@ -47,6 +47,8 @@ const char *bh_live_run_document(const struct bh_live_run *run); /* the text as 
 /* "best-effort: memory cpus": limits that are not enforced, with the site's leave; NULL: all are. From the event of the
  * present owner. */
 const char *bh_live_run_limits(const struct bh_live_run *run);
+/* Address ranges that the site permits an agent beyond public ones: a list of texts, or NULL. From the same event. */
+const struct bh_val *bh_live_run_ranges(const struct bh_live_run *run, const char *agent);
 
 /*
  * Applies an event; false where the engine ignored it (stale): then nothing is remembered. `extra` (a map, taken, may

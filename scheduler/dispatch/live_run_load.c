@@ -80,6 +80,7 @@ void bh_live_run_free(struct bh_live_run *run)
     bh_free(run->name);
     bh_free(run->file);
     bh_free(run->limits);
+    bh_val_free(run->ranges);
     bh_free(run->document);
     bh_free(run);
 }

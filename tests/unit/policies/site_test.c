@@ -90,6 +90,18 @@ static void what_is_wrong_is_named(void **state)
         {"disk_budget: 0B\n", 1, 14, ""},
         {"limits: {\n", 2, 1, ""},
         {"limits: \x01\n", 1, 9, ""},
+        {"caps: {memory: 1GiB}\n", 1, 8, "'memory' is no key of the caps of a site"},
+        {"caps: {limits: {memory: much}}\n", 1, 25, "'much'"},
+        {"caps: {timeout: 0s}\n", 1, 17, ""},
+        {"caps: {attempts: 0}\n", 1, 18, ""},
+        {"allow: {hosts: public}\n", 1, 16, "a list of patterns"},
+        {"allow: {hosts: ['']}\n", 1, 17, ""},
+        {"allow: {ranges: [10.0.0.1/8]}\n", 1, 18, "a range of addresses"},
+        {"allow: {ranges: [localhost]}\n", 1, 18, "a range of addresses"},
+        {"allow: {mounts: [data]}\n", 1, 18, "a path from the root"},
+        {"allow: {root: maybe}\n", 1, 15, ""},
+        {"pipelines: {name: x}\n", 1, 12, "a list of rules"},
+        {"pipelines: [{nmae: x}]\n", 1, 14, "'nmae'"},
     };
     (void)state;
     for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
@@ -160,16 +172,21 @@ static void too_large(void **state)
 
 static void the_environment_names_it(void **state)
 {
+    struct bh_policy policy = {0};
     struct bh_site site;
     struct bh_errlist errors = {0};
     (void)state;
     write_site("limits: best-effort\n", 0600);
     T_INT(setenv("BULKHEAD_SITE", file, 1), 0);
-    T_INT(bh_site_load(&site, &errors), 0);
-    T_TRUE(site.best_effort);
-    bh_site_fini(&site);
+    T_INT(bh_policy_load(NULL, &policy, &errors), 0);
+    T_TRUE(policy.n >= 1 && policy.sites[policy.n - 1].best_effort);
+    T_STR(policy.sites[policy.n - 1].file, file);
+    bh_policy_fini(&policy);
     T_INT(unlink(file), 0);
-    T_INT(bh_site_load(&site, &errors), -BH_E_POLICY);
+    T_INT(bh_policy_load(NULL, &policy, &errors), -BH_E_POLICY);
+    bh_errlist_fini(&errors);
+    T_INT(unsetenv("BULKHEAD_SITE"), 0);
+    T_INT(bh_policy_load(file, &policy, &errors), -BH_E_POLICY); /* who names one means it */
     bh_errlist_fini(&errors);
     /* a site that is not there, and need not be */
     T_INT(bh_site_read(file, false, &site, &errors), 0);

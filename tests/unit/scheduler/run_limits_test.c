@@ -50,10 +50,10 @@ static struct outcome check(const char *yaml, bool best_effort, const struct bh_
     BH_CLEANUP_FREE char *text = bh_asprintf("%s%s", HEAD, yaml);
     const struct bh_plan_options options = {0};
     const struct bh_boxes boxes = {.ops = with};
-    const struct bh_site site = {.best_effort = best_effort};
+    const struct bh_policy policy = {.sites = {{.best_effort = best_effort}}, .n = 1};
     T_INT(bh_pipeline_load("p.yaml", text, strlen(text), &pipeline, &o.errors), 0);
     T_INT(bh_plan_make(pipeline, &options, &plan, &o.errors), 0);
-    o.rc = bh_run_limits_check(plan, &boxes, &site, &o.watched, &o.errors);
+    o.rc = bh_run_limits_check(plan, &boxes, &policy, &o.watched, &o.errors);
     return o;
 }
 
@@ -180,14 +180,14 @@ static void the_hint_fits(void **state)
     struct bh_errlist errors = {0};
     const struct bh_plan_options options = {0};
     const struct bh_boxes boxes = {.ops = &ops};
-    const struct bh_site site = {.file = (char *)(uintptr_t) "/other/site.yaml"};
+    const struct bh_policy policy = {.sites = {{.file = (char *)(uintptr_t) "/other/site.yaml"}}, .n = 1};
     char *watched = NULL;
     (void)state;
     can = 0;
     reason = "no control groups are used: BULKHEAD_CGROUP is off";
     T_INT(bh_pipeline_load("p.yaml", yaml, strlen(yaml), &pipeline, &errors), 0);
     T_INT(bh_plan_make(pipeline, &options, &plan, &errors), 0);
-    T_INT(bh_run_limits_check(plan, &boxes, &site, &watched, &errors), -BH_E_HOST);
+    T_INT(bh_run_limits_check(plan, &boxes, &policy, &watched, &errors), -BH_E_HOST);
     const char *hint = bh_err_get_hint(errors.items[0]);
     T_TRUE(strstr(hint, "unset BULKHEAD_CGROUP, ") && strstr(hint, "'limits: best-effort' in /other/site.yaml;"));
     T_TRUE(!strstr(hint, "as root") && !strstr(hint, BH_SITE_FILE));
