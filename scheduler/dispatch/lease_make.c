@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "scheduler/dispatch/attempt_text.h"
 #include "scheduler/dispatch/images.h"
+#include "scheduler/dispatch/lease_inputs.h"
 #include "scheduler/dispatch/snapshot_key.h"
 #include "scheduler/dispatch/submission.h"
 
@@ -219,110 +220,22 @@ static int add_files(const struct bh_val *submission, const struct bh_pair *pair
     return 0;
 }
 
-static void add_input(struct bh_lease *lease, size_t *cap, struct bh_map *seen, const struct bh_artifact *artifact,
-                      const char *path)
-{
-    if (!bh_map_put(seen, path, (void *)(uintptr_t)1))
-        return;
-    struct bh_lease_file *input = BH_PUSH(lease->inputs, lease->n_inputs, *cap);
-    input->path = bh_strdup(path);
-    input->name = bh_strdup(artifact->name);
-    input->object = artifact->object;
-    input->provenance = bh_strdup(artifact->provenance);
-}
-
-static bool made_by(const struct bh_plan *plan, const struct bh_plan_input *input, const char *agent)
-{
-    for (size_t i = 0; i < input->n_producers; i++) {
-        if (bh_streq(plan->agents[input->producers[i]].name, agent))
-            return true;
-    }
-    return false;
-}
-
-/* What an attempt left that did not pass lies under its number for people: nobody is made to build on it. NULL: it did,
- * or nobody made it. */
-static const struct bh_attempt *refused(const struct maker *m, const struct bh_artifact *a)
-{
-    struct bh_instance_id instance;
-    if (!bh_instance_id_valid(a->instance))
-        return NULL;
-    memcpy(instance.s, a->instance, sizeof(instance.s));
-    const struct bh_attempt *made = bh_engine_find(bh_live_run_engine(m->run), instance);
-    return made && made->state != BH_ATTEMPT_SUCCEEDED ? made : NULL;
-}
-
-static void add_glob(const struct maker *m, const struct bh_plan_input *input, size_t *cap, struct bh_map *seen)
-{
-    const struct bh_registry *bus = bh_live_run_registry(m->run);
-    for (size_t i = 0; i < bh_registry_len(bus); i++) {
-        const struct bh_artifact *a = bh_registry_at(bus, i);
-        if (bh_registry_get(bus, a->name) != a || refused(m, a)) /* the first: of an earlier try */
-            continue;
-        bool wanted = *a->agent ? made_by(m->plan, input, a->agent) : input->source >= 0;
-        if (wanted && bh_glob_match(input->name, a->name))
-            add_input(m->lease, cap, seen, a, a->name);
-    }
-}
-
-static int missing_input(const struct maker *m, const struct bh_plan_input *input, struct bh_err **err)
-{
-    const char *producer = input->n_producers > 0 ? m->plan->agents[input->producers[0]].name : NULL;
-    int rc = bh_err_set(err, BH_E_UNBOUND_INPUT, 0, "the input '%s' was not published%s%s%s", input->name,
-                        producer ? " by '" : "", producer ? producer : "", producer ? "'" : "");
-    bh_err_hint(err, "mark the input 'optional: true' if the agent can do without it");
-    return rc;
-}
-
-/* Of name@2 that is not there: the newest try of that attempt, where it ended without passing. */
-static const struct bh_attempt *failed_maker(const struct maker *m, const struct bh_plan_input *input)
-{
-    const struct bh_engine *engine = bh_live_run_engine(m->run);
-    const char *at = strrchr(input->name, '@');
-    int64_t number = 0;
-    if (!at || input->n_producers == 0 || bh_parse_int(at + 1, &number) != 0)
-        return NULL;
-    for (size_t i = bh_engine_n_attempts(engine); i > 0; i--) {
-        const struct bh_attempt *a = bh_engine_attempt(engine, i - 1);
-        if (a->node == input->producers[0] && a->kind == BH_EXECUTION_RUN && a->attempt == number)
-            return a->state == BH_ATTEMPT_FAILED || a->state == BH_ATTEMPT_CANCELLED ? a : NULL;
-    }
-    return NULL;
-}
-
-static int refused_input(const struct maker *m, const struct bh_plan_input *input, bool left,
-                         const struct bh_attempt *by, struct bh_err **err)
-{
-    bool failed = by->reason != BH_REASON_NONE;
-    const char *at = strrchr(input->name, '@');
-    int rc = bh_err_set(err, BH_E_UNBOUND_INPUT, 0, "the input '%s' was not published by '%s': attempt %d %s%s%s",
-                        input->name, m->plan->agents[by->node].name, by->attempt,
-                        failed ? "failed by " : "did not pass", failed ? bh_reason_text(by->reason, by->phase) : "",
-                        left ? ", and what it left is not handed on" : "");
-    bh_err_hint(err, "take those that passed with '%.*s@*', or mark the input 'optional: true'",
-                at ? (int)(at - input->name) : (int)strlen(input->name), input->name);
-    return rc;
-}
-
 static int fill_inputs(const struct maker *m, struct bh_err **err)
 {
-    const struct bh_registry *bus = bh_live_run_registry(m->run);
-    BH_CLEANUP_MAP struct bh_map *seen = bh_map_new(NULL);
-    size_t cap = 0;
-    for (size_t i = 0; i < m->agent->n_inputs; i++) {
-        const struct bh_plan_input *input = &m->agent->inputs[i];
-        if (input->is_glob) {
-            add_glob(m, input, &cap, seen);
-            continue;
-        }
-        const struct bh_artifact *artifact = bh_registry_get(bus, input->name);
-        const struct bh_attempt *by = artifact ? refused(m, artifact) : failed_maker(m, input);
-        if (artifact && !by)
-            add_input(m->lease, &cap, seen, artifact, input->path ? input->path : input->name);
-        else if (!input->optional)
-            return by ? refused_input(m, input, artifact != NULL, by, err) : missing_input(m, input, err);
+    struct bh_found_inputs found = {0};
+    int rc = bh_find_inputs(m->run, m->order->node, false, &found, err);
+    m->lease->inputs = bh_calloc(found.len, sizeof(*m->lease->inputs));
+    for (size_t i = 0; i < found.len && rc == 0; i++) {
+        const struct bh_artifact *artifact = found.items[i].artifact;
+        m->lease->inputs[m->lease->n_inputs++] = (struct bh_lease_file){
+            .path = bh_strdup(found.items[i].path),
+            .name = bh_strdup(artifact->name),
+            .object = artifact->object,
+            .provenance = bh_strdup(artifact->provenance),
+        };
     }
-    return 0;
+    bh_found_inputs_fini(&found);
+    return rc;
 }
 
 /* --- the rest --- */
