@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the reading of token counts. Assumes that a reply is what it says to be; where it is not, nothing is counted and
+ * nothing breaks. Must never keep more of it than one key and one number.
+ */
+#include "policies/broker/endpoint_usage.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* Where numbers stand; the order is that of `counters`. */
+static const struct place {
+    const char *path[BH_USAGE_DEPTH]; /* `*`: under "", "message" or "response" */
+    bool output;
+    bool adds; /* beside the others; of those that do not add, the largest counts */
+} places[BH_USAGE_COUNTERS] = {
+    {{"*", "usage", "input_tokens"}, false, false},
+    {{"*", "usage", "prompt_tokens"}, false, false},
+    {{"*", "usage", "cache_creation_input_tokens"}, false, true},
+    {{"*", "usage", "cache_read_input_tokens"}, false, true},
+    {{"*", "usage", "output_tokens"}, true, false},
+    {{"*", "usage", "completion_tokens"}, true, false},
+    {{NULL, "usageMetadata", "promptTokenCount"}, false, false},
+    {{NULL, "usageMetadata", "candidatesTokenCount"}, true, false},
+    {{NULL, NULL, "prompt_eval_count"}, false, false},
+    {{NULL, NULL, "eval_count"}, true, false},
+};
+
+static void json_reset(struct bh_usage *u)
+{
+    u->depth = 0;
+    u->in_text = u->escaped = u->in_number = false;
+    u->n_text = 0;
+    u->number = 0;
+    memset(u->keys, 0, sizeof(u->keys));
+}
+
+void bh_usage_begin(struct bh_usage *u, const char *content_type)
+{
+    *u = (struct bh_usage){.form = BH_USAGE_NONE};
+    size_t len = content_type ? strcspn(content_type, "; \t") : 0;
+    if (len == 17 && !strncasecmp(content_type, "text/event-stream", len))
+        u->form = BH_USAGE_EVENTS;
+    else if (len >= 4 && (!strncasecmp(content_type + len - 4, "json", 4) ||
+                          (len >= 6 && !strncasecmp(content_type + len - 6, "ndjson", 6)) ||
+                          (len >= 5 && !strncasecmp(content_type + len - 5, "jsonl", 5))))
+        u->form = BH_USAGE_JSON;
+}
+
+/* Whether the keys above the last one are those of the place, whose path ends at `depth`. */
+static bool fits(const struct bh_usage *u, const struct place *p)
+{
+    unsigned depth = u->depth;
+    if (depth < 1 || depth > BH_USAGE_DEPTH || strcmp(u->keys[depth], p->path[2]) != 0)
+        return false;
+    if (!p->path[1])
+        return depth == 1;
+    if (depth < 2 || strcmp(u->keys[depth - 1], p->path[1]) != 0)
+        return false;
+    if (depth == 2)
+        return true;
+    return p->path[0] && (!strcmp(u->keys[1], "message") || !strcmp(u->keys[1], "response"));
+}
+
+static void end_number(struct bh_usage *u)
+{
+    u->in_number = false;
+    for (size_t i = 0; i < BH_USAGE_COUNTERS; i++) {
+        if (fits(u, &places[i]) && u->number > u->counters[i])
+            u->counters[i] = u->number;
+    }
+}
+
+static void text_byte(struct bh_usage *u, char c)
+{
+    if (u->escaped) {
+        u->escaped = false;
+        u->n_text = BH_USAGE_KEY; /* no key that counts has an escape in it */
+    } else if (c == '\\') {
+        u->escaped = true;
+    } else if (c == '"') {
+        u->in_text = false;
+    } else if (u->n_text < BH_USAGE_KEY - 1) {
+        u->text[u->n_text++] = c;
+    } else {
+        u->n_text = BH_USAGE_KEY;
+    }
+}
+
+static void set_key(struct bh_usage *u, bool from_text)
+{
+    if (u->depth > BH_USAGE_DEPTH)
+        return;
+    size_t n = from_text && u->n_text < BH_USAGE_KEY ? u->n_text : 0;
+    memcpy(u->keys[u->depth], u->text, n);
+    u->keys[u->depth][n] = '\0';
+}
+
+static void json_byte(struct bh_usage *u, char c)
+{
+    if (u->in_text) {
+        text_byte(u, c);
+        return;
+    }
+    if (c >= '0' && c <= '9') {
+        if (!u->in_number)
+            u->number = 0;
+        u->in_number = true;
+        u->number = u->number < INT64_C(1000000000000) ? u->number * 10 + (c - '0') : u->number;
+        return;
+    }
+    if (u->in_number)
+        end_number(u);
+    switch (c) {
+    case '"':
+        u->in_text = true;
+        u->n_text = 0;
+        break;
+    case ':':
+        set_key(u, true);
+        break;
+    case ',':
+        set_key(u, false);
+        break;
+    case '{':
+    case '[':
+        u->depth += u->depth < 1000000;
+        set_key(u, false);
+        break;
+    case '}':
+    case ']':
+        u->depth -= u->depth > 0;
+        break;
+    default:
+        break;
+    }
+}
+
+/* An event's data may stand in several lines; it ends with an empty one. */
+static void line_end(struct bh_usage *u)
+{
+    if (u->line == BH_LINE_START && u->n_field == 0)
+        json_reset(u);
+    else if (u->line == BH_LINE_DATA)
+        json_byte(u, '\n');
+    u->line = BH_LINE_START;
+    u->n_field = 0;
+}
+
+static void event_byte(struct bh_usage *u, char c)
+{
+    static const char data[] = "data:";
+    if (c == '\r')
+        return;
+    if (c == '\n')
+        line_end(u);
+    else if (u->line == BH_LINE_DATA)
+        json_byte(u, c);
+    else if (u->line == BH_LINE_START && c != data[u->n_field])
+        u->line = BH_LINE_OTHER;
+    else if (u->line == BH_LINE_START && ++u->n_field == sizeof(data) - 1)
+        u->line = BH_LINE_DATA;
+}
+
+void bh_usage_feed(struct bh_usage *u, const char *data, size_t len)
+{
+    if (u->form == BH_USAGE_NONE)
+        return;
+    for (size_t i = 0; i < len; i++) {
+        if (u->form == BH_USAGE_EVENTS)
+            event_byte(u, data[i]);
+        else
+            json_byte(u, data[i]);
+    }
+}
+
+static int64_t sum(const struct bh_usage *u, bool output)
+{
+    int64_t most = 0, beside = 0;
+    for (size_t i = 0; i < BH_USAGE_COUNTERS; i++) {
+        if (places[i].output != output)
+            continue;
+        if (places[i].adds)
+            beside += u->counters[i];
+        else if (u->counters[i] > most)
+            most = u->counters[i];
+    }
+    return most + beside;
+}
+
+int64_t bh_usage_in(const struct bh_usage *u)
+{
+    return sum(u, false);
+}
+
+int64_t bh_usage_out(const struct bh_usage *u)
+{
+    return sum(u, true);
+}
