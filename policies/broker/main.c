@@ -51,7 +51,8 @@ static void be_nobody(void)
 {
     if (geteuid() != 0 || setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0)
         return;
-    (void)setresuid(NOBODY, NOBODY, NOBODY);
+    if (setresuid(NOBODY, NOBODY, NOBODY) < 0)
+        _exit(1); /* half of it is worse than nothing */
 }
 
 static void drop_capabilities(void)
