@@ -56,7 +56,8 @@ int bh_read_all(int fd, size_t max, struct bh_buf *out, struct bh_err **err)
     for (;;) {
         size_t have = out->len - start, room = max - have;
         /* One byte past the limit tells a file of exactly `max` bytes from a longer one. */
-        size_t want = room < 65536 ? room + 1 : 65536;
+        size_t step = have < 4096 ? 4096 : have < 65536 ? have : 65536;
+        size_t want = room < step ? room + 1 : step;
         ssize_t n = read(fd, bh_buf_reserve(out, want), want);
         if (n < 0 && errno == EINTR)
             continue;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Warm forks (docs/warm.md), from the worker's side. A fork server lives in a box; the box of each fork is beneath it.
- * Two inits tell of a fork: that of its own box, who has checked it, hands over a pidfd of it and says when all of the
- * box is dead; and that of the server's, whose child it is, who alone learns how it ended.
+ * Two inits tell of a fork: that of its own box, who checks it, hands over a pidfd of it and says when all of the box
+ * is dead; and that of the server's, whose child it is, who compares it with others and alone learns how it ended.
  *
- *   box: FORKED (pidfd) -> here: ADOPT to the server's box -> server's box: ADOPTED -> here: GO to the box
+ *   box: FORKED (pidfd), checks it -> here: ADOPT to the server's box, meanwhile -> server's box: ADOPTED
+ *   -> here: GO to the box, which lets it go when its check has found nothing
  *   -> box: ENDED, server's box: ORPHAN
  */
+#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -269,7 +271,11 @@ bool bh_ns_warm_report(struct bh_box *box, const struct bh_msg_report *r, const 
 
 bool bh_ns_warm_holds(struct bh_exec *exec, struct bh_exec_result *result)
 {
-    if (!exec->fork || (result->end == BH_EXEC_NOT_STARTED && !exec->orphaned))
+    bool refused = exec->orphaned && exec->how.end == BH_EXEC_NOT_STARTED;
+    if (!exec->fork)
+        return false;
+    /* What its own box has refused holds, unless that was only killed because the server's had. */
+    if (result->end == BH_EXEC_NOT_STARTED && !(refused && result->status == ECANCELED))
         return false;
     exec->ended = true;
     if (exec->orphaned)

@@ -11,8 +11,10 @@
 
 #include <linux/filter.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/list.h"
 #include "workers/init/fail.h"
 
@@ -216,15 +218,24 @@ int bh_warm_seal(int narrow);
  * for one byte, tells the fork what to run. Returns (-1) with fail only. */
 int bh_warm_fork(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd, struct bh_fail *fail);
 
-/* warm_check.c: whether the only other process of this pid namespace is what a fork must be. Its pidfd, or -1. */
+/* warm_check.c: whether the only other process of this pid namespace is what a fork must be. What it is compared with
+ * does not change, and is looked at while the server forks. */
+#define BH_WARM_PLACES 10
+struct bh_warm_ours {
+    struct bh_buf status, cgroup;
+    struct stat places[BH_WARM_PLACES];
+};
+int bh_warm_look_at_ourselves(struct bh_warm_ours *ours, struct bh_fail *fail);
 struct bh_warm_wanted {
+    const struct bh_warm_ours *ours;
     uint32_t uid, gid;
     int stdio[3];
     ino_t reply; /* the inode of its end of the socket that it answers on */
     int filters; /* how many seccomp filters it has more than we do */
 };
-int64_t bh_warm_last_number(const char *loadavg); /* the greatest of a process in the box, or -1 */
-int bh_warm_check(const struct bh_warm_wanted *wanted, struct bh_fail *fail);
+int64_t bh_warm_last_number(const char *loadavg);   /* the greatest of a process in the box, or -1 */
+int bh_warm_find(pid_t *ret, struct bh_fail *fail); /* a pidfd of the only one, or -1 */
+int bh_warm_check(pid_t pid, int pidfd, const struct bh_warm_wanted *wanted, struct bh_fail *fail);
 
 /* warm_orphans.c: how those ended who were left to us by a fork server. The worker asks by pid. */
 struct bh_orphans;

@@ -37,8 +37,8 @@ enum warm_state {
     SEALING,   /* it has said so: a child looks whether it is */
     READY,
     FORKING, /* a child asks its fork server */
-    FORKED,  /* its pidfd is with the worker */
-    GOING,   /* the child tells it what to run */
+    FORKED,  /* its pidfd is with the worker, and the child looks at it */
+    GOING,   /* the worker has nothing against it; when the child has neither, it tells it what to run and ends */
     FAILED,  /* the report is made */
 };
 
@@ -274,11 +274,11 @@ static struct run *watched(const struct bh_init *in, int *ret_fd)
 {
     BH_LIST_FOREACH (it, tmp, &in->execs) {
         struct run *run = RUN(it);
-        *ret_fd = run->state != RUNNING    ? -1
-                  : run->warm == LISTENING ? run->server
-                  : run->warm == FORKING   ? run->notes
-                  : run->warm == GOING     ? run->fork
-                                           : -1;
+        *ret_fd = run->state != RUNNING                 ? -1
+                  : run->warm == LISTENING              ? run->server
+                  : run->warm == FORKING                ? run->notes
+                  : run->warm == GOING && run->pid == 0 ? run->fork
+                                                        : -1;
         if (*ret_fd >= 0)
             return run;
     }
@@ -308,28 +308,37 @@ static void on_go(struct bh_init *in, const struct bh_msg_ask *ask)
         if (run->id != ask->id || run->warm != FORKED)
             continue;
         run->warm = GOING;
-        if (write(run->notes, "", 1) != 1)
-            fail_warm(run, errno, "let the fork go");
+        (void)!write(run->notes, "", 1); /* a child that has ended has left word why */
     }
 }
 
-/* The child that has asked for a fork; true: it has told it what to run, and is not the end of anything. */
+/* Why the child that asked for a fork gave up. The word to go that it has not taken resets its socket, once. */
+static bool last_word(const struct run *run, struct bh_exec_note *ret)
+{
+    int fds[BH_MSG_MAX_FDS];
+    size_t nfds = 0;
+    ssize_t n = 0;
+    do {
+        n = bh_msg_recv(run->notes, ret, sizeof(*ret), fds, &nfds);
+        for (size_t i = 0; n > 0 && i < nfds; i++)
+            bh_close(fds[i]);
+    } while (n < 0 ? errno == ECONNRESET : n == (ssize_t)sizeof(*ret) && ret->ended == BH_NOTE_FORKED);
+    return n == (ssize_t)sizeof(*ret) && ret->ended == 0;
+}
+
+/* The child that has asked for a fork; true: it has told it what to run, and is not the end of anything. One that has
+ * said nothing was killed: the worker knows why. */
 static bool asker_ended(struct run *run, int status)
 {
     struct bh_exec_note note;
-    int fds[BH_MSG_MAX_FDS];
-    size_t nfds = 0;
     if (run->warm == GOING && status == 0) {
         run->pid = 0;
         return true;
     }
     if (run->warm == FAILED)
         return false;
-    ssize_t n = bh_msg_recv(run->notes, &note, sizeof(note), fds, &nfds);
-    for (size_t i = 0; n > 0 && i < nfds; i++)
-        bh_close(fds[i]);
-    bool said = n == (ssize_t)sizeof(note) && note.ended == 0;
-    fail_warm(run, said ? note.fail.error : EPIPE, said ? note.fail.step : "fork the warm process");
+    bool said = last_word(run, &note);
+    fail_warm(run, said ? note.fail.error : ECANCELED, said ? note.fail.step : "fork the warm process");
     return false;
 }
 

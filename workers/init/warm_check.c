@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,13 +26,34 @@
 
 #define FILE_MAX (4 << 20)
 
-static int read_proc(const char *pid, const char *name, struct bh_buf *out, struct bh_fail *fail)
+/* `dir` is that of the process in /proc: whoever gets its number later is not found there. */
+static int read_proc(int dir, const char *name, struct bh_buf *out, struct bh_fail *fail)
 {
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/%s/%s", pid, name);
-    BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    BH_CLEANUP_FD int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || bh_read_all(fd, FILE_MAX, out, NULL) != 0)
         return bh_fail(fail, errno, "read /proc/%s of the fork", name);
+    return 0;
+}
+
+/* --- what we are ourselves --- */
+
+static const struct place {
+    const char *theirs, *ours;
+} places[BH_WARM_PLACES] = {
+    {"ns/user", "ns/user"}, {"ns/mnt", "ns/mnt"}, {"ns/pid", "ns/pid"}, {"ns/pid_for_children", "ns/pid_for_children"},
+    {"ns/net", "ns/net"},   {"ns/ipc", "ns/ipc"}, {"ns/uts", "ns/uts"}, {"ns/cgroup", "ns/cgroup"},
+    {"root", "root"},       {"cwd", "root"},
+};
+
+int bh_warm_look_at_ourselves(struct bh_warm_ours *ours, struct bh_fail *fail)
+{
+    BH_CLEANUP_FD int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; i < BH_WARM_PLACES; i++) {
+        if (fstatat(self, places[i].ours, &ours->places[i], 0) < 0)
+            return bh_fail(fail, errno, "look at the own %s", places[i].ours);
+    }
+    if (read_proc(self, "status", &ours->status, fail) < 0 || read_proc(self, "cgroup", &ours->cgroup, fail) < 0)
+        return -1;
     return 0;
 }
 
@@ -51,7 +73,7 @@ int64_t bh_warm_last_number(const char *loadavg)
     return at && bh_parse_int(at + 1, &last) == 0 ? last : -1;
 }
 
-static int find_fork(pid_t *ret, struct bh_fail *fail)
+static int find_only(pid_t *ret, struct bh_fail *fail)
 {
     int64_t last = bh_warm_last_number("/proc/loadavg"), n = 0;
     if (last < 2 || last > 4096) /* in a namespace that a few processes have been in */
@@ -65,6 +87,14 @@ static int find_fork(pid_t *ret, struct bh_fail *fail)
     if (n != 1)
         return bh_fail(fail, n ? EEXIST : ESRCH, "fork the warm process once: %lld processes have come", (long long)n);
     return 0;
+}
+
+int bh_warm_find(pid_t *ret, struct bh_fail *fail)
+{
+    if (find_only(ret, fail) < 0)
+        return -1;
+    int pidfd = (int)syscall(SYS_pidfd_open, *ret, 0);
+    return pidfd < 0 ? bh_fail(fail, errno, "hold the fork") : pidfd;
 }
 
 /* --- what it says in status --- */
@@ -104,23 +134,24 @@ static int check_ids(const struct bh_buf *status, const char *name, unsigned wan
     return 0;
 }
 
-static int check_status(const char *pid, const struct bh_warm_wanted *w, struct bh_fail *fail)
+static int check_status(int dir, const struct bh_warm_wanted *w, struct bh_fail *fail)
 {
     static const char *const sets[] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
-    BH_CLEANUP_BUF struct bh_buf theirs = BH_BUF_INIT, ours = BH_BUF_INIT;
-    if (read_proc(pid, "status", &theirs, fail) < 0 || read_proc("self", "status", &ours, fail) < 0)
+    const struct bh_buf *ours = &w->ours->status;
+    BH_CLEANUP_BUF struct bh_buf theirs = BH_BUF_INIT;
+    if (read_proc(dir, "status", &theirs, fail) < 0)
         return -1;
     if (check_ids(&theirs, "Uid", w->uid, fail) < 0 || check_ids(&theirs, "Gid", w->gid, fail) < 0)
         return -1;
     /* None, or where they cannot be dropped those of who runs us; root of a box may have the agent's (become.c). */
-    const char *groups = field(&theirs, "Groups"), *own = field(&ours, "Groups");
+    const char *groups = field(&theirs, "Groups"), *own = field(ours, "Groups");
     if (!groups || !own || (w->uid != 0 && strncmp(groups, own, strcspn(groups, "\n") + 1) != 0))
         return bh_fail(fail, EPERM, "accept the fork: it is in groups");
     for (size_t i = 0; i < BH_ARRAY_LEN(sets); i++) {
         if (check_number(&theirs, sets[i], 16, 0, fail) < 0)
             return -1;
     }
-    const char *filters = field(&ours, "Seccomp_filters");
+    const char *filters = field(ours, "Seccomp_filters");
     int64_t have = filters ? strtoll(filters, NULL, 10) : 0;
     if (filters && check_number(&theirs, "Seccomp_filters", 10, (uint64_t)(have + w->filters), fail) < 0)
         return -1;
@@ -136,32 +167,19 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-static int check_same(const char *pid, const char *name, const char *ours, struct bh_fail *fail)
+static int check_places(int dir, const struct bh_warm_ours *ours, struct bh_fail *fail)
 {
-    char path[64];
-    struct stat theirs, own;
-    (void)snprintf(path, sizeof(path), "/proc/%s/%s", pid, name);
-    if (stat(path, &theirs) < 0 || stat(ours, &own) < 0)
-        return bh_fail(fail, errno, "look at the %s of the fork", name);
-    return same_file(&theirs, &own) ? 0 : bh_fail(fail, EPERM, "accept the fork: it is not in this box's %s", name);
-}
-
-static int check_places(const char *pid, struct bh_fail *fail)
-{
-    static const char *const spaces[] = {"user", "mnt", "pid", "pid_for_children", "net", "ipc", "uts", "cgroup"};
-    for (size_t i = 0; i < BH_ARRAY_LEN(spaces); i++) {
-        char name[32], ours[64];
-        (void)snprintf(name, sizeof(name), "ns/%s", spaces[i]);
-        (void)snprintf(ours, sizeof(ours), "/proc/self/%s", name);
-        if (check_same(pid, name, ours, fail) < 0)
-            return -1;
+    struct stat theirs;
+    for (size_t i = 0; i < BH_WARM_PLACES; i++) {
+        if (fstatat(dir, places[i].theirs, &theirs, 0) < 0)
+            return bh_fail(fail, errno, "look at the %s of the fork", places[i].theirs);
+        if (!same_file(&theirs, &ours->places[i]))
+            return bh_fail(fail, EPERM, "accept the fork: it is not in this box's %s", places[i].theirs);
     }
-    if (check_same(pid, "root", "/", fail) < 0 || check_same(pid, "cwd", "/", fail) < 0)
+    BH_CLEANUP_BUF struct bh_buf groups = BH_BUF_INIT;
+    if (read_proc(dir, "cgroup", &groups, fail) < 0)
         return -1;
-    BH_CLEANUP_BUF struct bh_buf theirs = BH_BUF_INIT, ours = BH_BUF_INIT;
-    if (read_proc(pid, "cgroup", &theirs, fail) < 0 || read_proc("self", "cgroup", &ours, fail) < 0)
-        return -1;
-    if (theirs.len != ours.len || memcmp(theirs.data, ours.data, ours.len) != 0)
+    if (groups.len != ours->cgroup.len || memcmp(groups.data, ours->cgroup.data, groups.len) != 0)
         return bh_fail(fail, EPERM, "accept the fork: it is not in this box's control groups");
     return 0;
 }
@@ -187,19 +205,29 @@ static int check_descriptor(int dir, const char *name, const struct bh_warm_want
     return 0;
 }
 
-static int check_descriptors(const char *pid, const struct bh_warm_wanted *w, struct bh_fail *fail)
+static int check_descriptors(int dir, const struct bh_warm_wanted *w, struct bh_fail *fail)
 {
-    char path[64];
     int rc = 0, others = 0;
-    (void)snprintf(path, sizeof(path), "/proc/%s/fd", pid);
-    DIR *dir = opendir(path);
-    if (!dir)
+    int fd = openat(dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!list) {
+        bh_close(fd);
         return bh_fail(fail, errno, "look at the descriptors of the fork");
-    for (struct dirent *e; rc == 0 && (e = readdir(dir));)
-        rc = check_descriptor(dirfd(dir), e->d_name, w, &others, fail);
-    (void)closedir(dir);
+    }
+    for (struct dirent *e; rc == 0 && (e = readdir(list));)
+        rc = check_descriptor(dirfd(list), e->d_name, w, &others, fail);
+    (void)closedir(list);
     return rc;
 }
+
+/* linux/fs.h since 6.11: the next mapping that is shared, without the text of all the others. */
+struct query {
+    uint64_t size, flags, address, start, end, vma_flags, page_size, offset, inode;
+    uint32_t major, minor, name_size, id_size;
+    uint64_t name, id;
+};
+#define QUERY _IOWR('f', 17, struct query)
+#define QUERY_NEXT_SHARED (0x08 | 0x10)
 
 static bool shares_any(const struct bh_buf *maps)
 {
@@ -213,6 +241,23 @@ static bool shares_any(const struct bh_buf *maps)
     return false;
 }
 
+/* 1: yes; 0: no; -1 with fail. */
+static int find_shared(int dir, struct bh_fail *fail)
+{
+    struct query q = {.size = sizeof(q), .flags = QUERY_NEXT_SHARED};
+    BH_CLEANUP_FD int fd = openat(dir, "maps", O_RDONLY | O_CLOEXEC);
+    BH_CLEANUP_BUF struct bh_buf maps = BH_BUF_INIT;
+    if (fd < 0)
+        return bh_fail(fail, errno, "look at the memory of the fork");
+    if (ioctl(fd, QUERY, &q) == 0)
+        return 1;
+    if (errno == ENOENT)
+        return 0;
+    if (bh_read_all(fd, FILE_MAX, &maps, NULL) != 0 || maps.len == 0)
+        return bh_fail(fail, EIO, "look at the memory of the fork");
+    return shares_any(&maps);
+}
+
 /* Shared, and may be made writable if it is not: flags of a mapping in smaps, "VmFlags: rd sh mr mw …". One that stands
  * on a file which was open for reading only has no `sh`. */
 static bool may_share(const char *line)
@@ -223,19 +268,21 @@ static bool may_share(const char *line)
 
 /* What can be written and is shared would join it to its server, and by that to the other forks. The flags are only
  * asked for where a mapping is shared at all: the kernel goes through all pages for them. */
-static int check_memory(const char *pid, struct bh_fail *fail)
+static int check_memory(int dir, struct bh_fail *fail)
 {
-    BH_CLEANUP_BUF struct bh_buf maps = BH_BUF_INIT;
-    char path[64], line[512]; /* longer ones are names of files, which do not begin so */
+    static char buffer[4 * BUFSIZ];
+    char line[512]; /* longer ones are names of files, which do not begin so */
     bool found = false;
-    if (read_proc(pid, "maps", &maps, fail) < 0)
-        return -1;
-    if (!shares_any(&maps))
-        return 0;
-    (void)snprintf(path, sizeof(path), "/proc/%s/smaps", pid);
-    FILE *flags = fopen(path, "re");
-    if (!flags)
+    int any = find_shared(dir, fail);
+    if (any <= 0)
+        return any;
+    int fd = openat(dir, "smaps", O_RDONLY | O_CLOEXEC);
+    FILE *flags = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!flags) {
+        bh_close(fd);
         return bh_fail(fail, errno, "look at the memory of the fork");
+    }
+    (void)setvbuf(flags, buffer, _IOFBF, sizeof(buffer));
     size_t seen = 0;
     while (!found && fgets(line, sizeof(line), flags)) {
         seen += strncmp(line, "VmFlags:", 8) == 0;
@@ -254,20 +301,21 @@ static bool lives(int pidfd)
     return poll(&polled, 1, 0) == 0;
 }
 
-int bh_warm_check(const struct bh_warm_wanted *w, struct bh_fail *fail)
+int bh_warm_check(pid_t pid, int pidfd, const struct bh_warm_wanted *w, struct bh_fail *fail)
 {
-    pid_t pid = 0;
-    char name[16];
-    if (find_fork(&pid, fail) < 0)
+    char path[32];
+    pid_t only = 0;
+    (void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    BH_CLEANUP_FD int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return bh_fail(fail, errno, "look at the status of the fork");
+    if (check_status(dir, w, fail) < 0 || check_places(dir, w->ours, fail) < 0 || check_descriptors(dir, w, fail) < 0 ||
+        check_memory(dir, fail) < 0)
         return -1;
-    (void)snprintf(name, sizeof(name), "%d", (int)pid);
-    BH_CLEANUP_FD int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (pidfd < 0)
-        return bh_fail(fail, errno, "hold the fork");
-    if (check_status(name, w, fail) < 0 || check_places(name, fail) < 0 || check_descriptors(name, w, fail) < 0 ||
-        check_memory(name, fail) < 0)
+    /* Whoever it has made before it had given up everything is seen now; whoever it makes later has no more than it. */
+    if (find_only(&only, fail) < 0)
         return -1;
-    if (!lives(pidfd)) /* else the number could be another's by now */
+    if (only != pid || !lives(pidfd)) /* else the number could be another's by now */
         return bh_fail(fail, ESRCH, "hold the fork: it has ended");
-    return BH_TAKE_FD(pidfd);
+    return 0;
 }

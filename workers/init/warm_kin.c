@@ -7,6 +7,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/kcmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/units.h"
 #include "workers/init/init.h"
 
@@ -55,6 +57,15 @@ static bool shares_with_process(pid_t fork, pid_t other, const char *path)
     return found;
 }
 
+/* Who is about to end has nothing any more, as others of the kind, and runs nothing. */
+static bool has_memory(pid_t pid, const char *proc)
+{
+    char path[64], pages;
+    (void)snprintf(path, sizeof(path), "%s/%d/statm", proc, (int)pid);
+    BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 || read(fd, &pages, 1) != 1 || pages != '0';
+}
+
 int bh_warm_check_kin(pid_t fork, const char *proc, struct bh_fail *fail)
 {
     pid_t other = 0;
@@ -71,6 +82,7 @@ int bh_warm_check_kin(pid_t fork, const char *proc, struct bh_fail *fail)
         found = other && other != fork && shares_with_process(fork, other, path);
     }
     (void)closedir(dir);
+    found = found && has_memory(fork, proc);
     return found ? bh_fail(fail, EPERM,
                            "accept the fork: it shares memory, descriptors or places with process %d of "
                            "its server's box",

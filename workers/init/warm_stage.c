@@ -2,8 +2,9 @@
 /*
  * An attempt that is not executed but forked from a warm process (docs/warm.md). We are the staged child, in the
  * namespaces and with the files that the command would have; we hand them to the fork server, which forks; the fork
- * enters them, drops everything and says so on a socket of its own; we believe nothing of it and look; then the box's
- * init has a pidfd of it, and when the worker says so it is told what to run.
+ * enters them, drops everything and says so on a socket of its own. The box's init gets a pidfd of it, and while the
+ * worker has it looked at from the server's box we do here, for we believe nothing of it; when both have found nothing
+ * it is told what to run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@ struct asking {
     int fds[BH_MSG_MAX_FDS];
     size_t n, spaces, first_space;
     int64_t until;
+    struct bh_warm_ours ours;
 };
 
 static int64_t now_ms(void)
@@ -150,17 +152,17 @@ static int hear_fork(const struct asking *a, struct bh_fail *fail)
     return 0;
 }
 
-static int check_fork(const struct bh_init *in, const struct asking *a, ino_t reply, struct bh_fail *fail)
+static struct bh_warm_wanted wanted_of(const struct bh_init *in, const struct asking *a, ino_t reply)
 {
     bool root = a->plan->flags & BH_EXEC_ROOT;
-    const struct bh_warm_wanted wanted = {
+    return (struct bh_warm_wanted){
+        .ours = &a->ours,
         .uid = root ? 0 : in->agent_uid,
         .gid = root ? 0 : in->agent_gid,
         .stdio = {a->fds[1], a->fds[2], a->fds[3]},
         .reply = reply,
         .filters = FILTERS,
     };
-    return bh_warm_check(&wanted, fail);
 }
 
 /* --- the fork --- */
@@ -200,17 +202,23 @@ static void tell(const struct bh_exec_plan *plan, int reply)
 static int tell_init(int note_fd, int pidfd, struct bh_fail *fail)
 {
     const struct bh_exec_note note = {.ended = BH_NOTE_FORKED};
+    return bh_msg_send(note_fd, &note, sizeof(note), &pidfd, 1) < 0 ? bh_fail(fail, errno, "say that it has forked")
+                                                                    : 0;
+}
+
+static int wait_for_word(int note_fd, struct bh_fail *fail)
+{
     char go;
-    if (bh_msg_send(note_fd, &note, sizeof(note), &pidfd, 1) < 0)
-        return bh_fail(fail, errno, "say that it has forked");
     ssize_t n = read(note_fd, &go, 1);
     return n == 1 ? 0 : bh_fail(fail, n < 0 ? errno : EPIPE, "wait for the word to go");
 }
 
 int bh_warm_fork(const struct bh_init *in, const struct bh_exec_plan *plan, int note_fd, struct bh_fail *fail)
 {
-    struct asking a = {.plan = plan, .reply = {-1, -1}, .until = now_ms() + PATIENCE_MS};
+    static struct asking a; /* large */
+    a = (struct asking){.plan = plan, .reply = {-1, -1}, .until = now_ms() + PATIENCE_MS};
     struct stat theirs;
+    pid_t fork = 0;
     sigset_t none;
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -221,10 +229,12 @@ int bh_warm_fork(const struct bh_init *in, const struct bh_exec_plan *plan, int 
     if (ask_server(&a, fail) < 0)
         return -1;
     bh_close(a.reply[1]); /* so that its end is seen */
-    if (hear_fork(&a, fail) < 0)
+    const struct bh_warm_wanted wanted = wanted_of(in, &a, theirs.st_ino);
+    if (bh_warm_look_at_ourselves(&a.ours, fail) < 0 || hear_fork(&a, fail) < 0)
         return -1;
-    int pidfd = check_fork(in, &a, theirs.st_ino, fail);
-    if (pidfd < 0 || tell_init(note_fd, pidfd, fail) < 0)
+    int pidfd = bh_warm_find(&fork, fail);
+    if (pidfd < 0 || tell_init(note_fd, pidfd, fail) < 0 || bh_warm_check(fork, pidfd, &wanted, fail) < 0 ||
+        wait_for_word(note_fd, fail) < 0)
         return -1;
     tell(plan, a.reply[0]);
     _exit(0);
