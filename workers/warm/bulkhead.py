@@ -29,6 +29,8 @@ _SETNS = {"x86_64": 308, "aarch64": 268}
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+_libc.mmap.argtypes = [ctypes.c_size_t] * 2 + [ctypes.c_int] * 3 + [ctypes.c_long]
+_libc.mmap.restype = ctypes.c_void_p
 
 
 class NotWarm(RuntimeError):
@@ -131,26 +133,35 @@ def _prctl(option, first, second=0):
 
 def _drop_everything():
     _check(_prctl(28, 0xEF), "set secure bits")
-    for cap in range(64):
-        if _prctl(24, cap) < 0:
-            break
+    for cap in _caps:
+        _libc.prctl(24, cap, 0, 0, 0)
     _check(_prctl(47, 4), "clear ambient capabilities")
-    head, none = struct.pack("Ii", 0x20080522, 0), bytes(24)
-    _check(_libc.capset(head, none), "drop capabilities")
+    _check(_libc.capset(_NO_CAPS[0], _NO_CAPS[1]), "drop capabilities")
     _check(_prctl(4, 1), "be looked at")
 
 
-def _fence():
+_NO_CAPS = struct.pack("Ii", 0x20080522, 0), bytes(24)
+_caps = [cap for cap in range(64) if _prctl(23, cap) >= 0]  # that this kernel knows
+
+
+def _make_ruleset():
+    """A ruleset without a rule, and the rights that its rule gives; nothing where the kernel has no Landlock."""
     abi = _syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
     if abi < 2:
-        return
+        return ()
     rights = (1 << (16 if abi >= 5 else 15 if abi >= 3 else 14)) - 1
     rules = struct.pack("QQQ", rights, 0, 3)
     size = ctypes.c_size_t(24 if abi >= 6 else 8)
-    fd = _check(_syscall(_LANDLOCK_CREATE, rules, size, ctypes.c_uint(0)), "make a ruleset")
+    return _check(_syscall(_LANDLOCK_CREATE, rules, size, ctypes.c_uint(0)), "make a ruleset"), rights & ~(1 << 6 | 1 << 11)
+
+
+def _fence(ruleset=None):
+    ruleset = _make_ruleset() if ruleset is None else ruleset
+    if not ruleset:
+        return
+    fd, rights = ruleset
     root = os.open("/", os.O_PATH | os.O_DIRECTORY)
-    beneath = struct.pack("=Qi", rights & ~(1 << 6 | 1 << 11), root)
-    _check(_syscall(_LANDLOCK_ADD, fd, 1, beneath, ctypes.c_uint(0)), "allow the root")
+    _check(_syscall(_LANDLOCK_ADD, fd, 1, struct.pack("=Qi", rights, root), ctypes.c_uint(0)), "allow the root")
     _check(_syscall(_LANDLOCK_RESTRICT, fd, ctypes.c_uint(0)), "restrict the attempt")
     os.close(root)
     os.close(fd)
@@ -181,21 +192,21 @@ def _keep_only(fds):
     _check(_syscall(_CLOSE_RANGE, ctypes.c_uint(_REPLY + 1), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(0)), "close files")
 
 
-def _become_new(fds, parent):
-    # Who has forked us must be gone, and have left us to the init of the server's box.
-    waiting = select.poll()
-    waiting.register(parent, select.POLLIN)
-    waiting.poll()
+def _become_new(fds, parent, ruleset=None):
     try:
         os.setsid()
     except PermissionError:
         pass
-    _keep_only(fds)
     _drop_everything()
     os.chdir("/")
-    _fence()
+    _fence(ruleset)
     os.umask(0o022)
     _give_up_setns()
+    # Who has forked us must be gone, and have left us to the init of the server's box.
+    waiting = select.poll()
+    waiting.register(parent, select.POLLIN)
+    waiting.poll()
+    _keep_only(fds)
 
 
 # --- what it is told ---
@@ -256,11 +267,19 @@ def _reseed():
         modules["torch"].seed()
 
 
-def _attempt(fds, parent):
+def _know_itself():
+    """The second fork is the first one as far as Python knows."""
+    threading = sys.modules.get("threading")
+    renumber = getattr(threading and threading.main_thread(), "_set_native_id", None)
+    if renumber:
+        renumber()
+
+
+def _attempt(fds, parent, ruleset):
     try:
-        _become_new(fds, parent)
+        _become_new(fds, parent, ruleset)
         os.write(_REPLY, b"here\n")
-        _reseed()  # while it is looked at
+        _know_itself()  # while it is looked at
         argv = _hear()
     except BaseException as problem:  # its box's init is told by the end of the socket
         sys.stderr.write("bulkhead: %s\n" % problem)
@@ -271,6 +290,26 @@ def _attempt(fds, parent):
 
 
 # --- the server ---
+
+
+def _map_privately(limit=1 << 20):
+    """What is mapped shared from a file, for reading, becomes a private mapping of the same bytes: the C library maps a
+    table of its own so. Not that anybody minds; but where something is shared, the init of a box has to look at all of a
+    fork's pages to know that it cannot be written."""
+    with open("/proc/self/maps") as maps:
+        shared = [line.split(None, 5) for line in maps if " r--s " in line]
+    for where, _, offset, _, inode, name in (words for words in shared if len(words) == 6):
+        start, end = (int(n, 16) for n in where.split("-"))
+        size, offset = end - start, int(offset, 16)
+        try:
+            with open(name.rstrip("\n"), "rb") as file, open("/proc/self/mem", "rb", 0) as memory:
+                if size <= limit and os.fstat(file.fileno()).st_ino == int(inode):
+                    file.seek(offset)
+                    if memory.seek(start) and memory.read(size).rstrip(b"\0") == file.read(size).rstrip(b"\0"):
+                        # PROT_READ; MAP_PRIVATE | MAP_FIXED: in its place, at once
+                        _libc.mmap(start, size, 1, 0x12, file.fileno(), offset)
+        except OSError:
+            pass  # it stays as it is
 
 
 def _enter(fds, spaces):
@@ -321,15 +360,17 @@ def _receive(sock):
 
 
 def _serve(sock, order):
-    """In the first fork. Returns in the second, the attempt."""
+    """In the first fork. Returns in the second, the attempt. What needs no order is done before there is one."""
     try:
+        _reseed()
+        ruleset = _make_ruleset()
         if order is _LATER:
             order = _receive(sock)
         if not order:
             os._exit(_NO_MORE)
         fds, spaces = order
         parent = _enter(fds, spaces)
-        second = os.fork()
+        second = _libc.fork()
     except BaseException as problem:
         sys.stderr.write("bulkhead: %s\n" % problem)
         sys.stderr.flush()
@@ -337,7 +378,7 @@ def _serve(sock, order):
     if second != 0:
         os._exit(0)
     sock.detach()
-    return _attempt(fds, parent)
+    return _attempt(fds, parent, ruleset)
 
 
 def warm():
@@ -349,12 +390,13 @@ def warm():
         raise NotWarm("a fork server has one thread, and here are %d: a fork would have none of the others" % threads)
     _flush()
     _reseed()  # so that what it needs is there, once and for all
+    _map_privately()
     gc.collect()
     gc.freeze()  # else the collector would copy what all forks share
     sock.send(b"ready 1\n")
     order = _receive(sock)
     while order:
-        first = _libc.fork()
+        first = os.fork()
         if first == 0:
             attempt = _serve(sock, order)
             if attempt:

@@ -178,12 +178,14 @@ static int keep_only(const struct order *o)
 
 static int become_new(const struct order *o, int parent)
 {
-    (void)wait_until_gone(parent);
     (void)setsid();
-    if (keep_only(o) < 0 || drop_everything() < 0 || chdir("/") < 0 || fence() < 0)
+    if (drop_everything() < 0 || chdir("/") < 0 || fence() < 0)
         return -1;
     (void)umask(022);
-    return give_up_setns();
+    if (give_up_setns() < 0)
+        return -1;
+    (void)wait_until_gone(parent);
+    return keep_only(o);
 }
 
 static int send_all(const char *text, size_t len)

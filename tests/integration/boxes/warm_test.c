@@ -319,8 +319,8 @@ static void check_bad_fork(const char *program, int error, const char *step)
     must_be_warm(&s);
     run_attempt(&s, &a, 1, "print('ran')");
     if (a.exec.result.end != BH_EXEC_NOT_STARTED || a.exec.result.status != error || !strstr(a.exec.step, step))
-        fail_msg("end %d status %d (%s), out '%s' err '%s'", (int)a.exec.result.end, a.exec.result.status, a.exec.step,
-                 a.exec.out.data, a.exec.err.data);
+        fail_msg("%s\nend %d status %d (%s), out '%s' err '%s'", program, (int)a.exec.result.end, a.exec.result.status,
+                 a.exec.step, a.exec.out.data, a.exec.err.data);
     T_STR(a.exec.out.data, "");
     end_attempt(&a);
     end_server(&s);
