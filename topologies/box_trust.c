@@ -11,13 +11,13 @@ static size_t culprit(const struct bh_planner *pl, const struct bh_plan_box *box
 {
     for (size_t i = 0; i < box->n_agents; i++) {
         const struct bh_draft *d = &pl->drafts[box->agents[i]];
-        if (d->box_tainted && d->taint.via != BH_VIA_BOX)
+        if (d->box_tainted && d->box_taint.via != BH_VIA_BOX)
             return box->agents[i];
     }
     return box->agents[0];
 }
 
-/* A member that holds a power. */
+/* A member that holds a power; SIZE_MAX: it is the box's own. */
 static size_t holder(struct bh_planner *pl, const struct bh_plan_box *box)
 {
     BH_CLEANUP_MAP struct bh_map *seen = bh_map_new(NULL);
@@ -27,21 +27,24 @@ static size_t holder(struct bh_planner *pl, const struct bh_plan_box *box)
         if (powers.len > 0)
             return box->agents[i];
     }
-    return box->agents[0];
+    return SIZE_MAX;
 }
 
 static void refuse_powers(struct bh_planner *pl, const struct bh_plan_box *box)
 {
     size_t reader = culprit(pl, box), owner = holder(pl, box);
-    const struct bh_plan_agent *a = &pl->plan->agents[reader], *b = &pl->plan->agents[owner];
+    const struct bh_plan_agent *a = &pl->plan->agents[reader], *b = owner == SIZE_MAX ? a : &pl->plan->agents[owner];
     struct bh_err *err = NULL;
-    if (reader == owner)
+    if (owner == SIZE_MAX && box->n_agents > 1)
+        bh_err_set(&err, BH_E_TRUST, 0, "box '%s' is tainted by agent '%s' and has a power: %s", box->id, a->name,
+                   box->powers[0]);
+    else if (a == b)
         bh_err_set(&err, BH_E_TRUST, 0, "agent '%s' is tainted and has a power: %s", a->name, box->powers[0]);
     else
         bh_err_set(&err, BH_E_TRUST, 0, "box '%s' is tainted by agent '%s' and has a power of agent '%s': %s", box->id,
                    a->name, b->name, box->powers[0]);
-    bh_err_detail(&err, "tainted: %s", a->why);
-    if (pl->drafts[reader].taint.via == BH_VIA_SELF)
+    bh_err_detail(&err, "tainted: %s", bh_plan_box_taint_path(pl, reader));
+    if (pl->drafts[reader].box_taint.via == BH_VIA_SELF)
         bh_err_hint(&err, "let one agent read and another, which gets only what it needs of that, hold the power");
     else
         bh_err_hint(&err, "take the power away, or let the artifact in by 'accept'");
@@ -50,7 +53,7 @@ static void refuse_powers(struct bh_planner *pl, const struct bh_plan_box *box)
 
 static bool begins_taint(const struct bh_planner *pl, size_t agent)
 {
-    enum bh_via via = pl->drafts[agent].taint.via;
+    enum bh_via via = pl->drafts[agent].box_taint.via;
     return via == BH_VIA_SELF || via == BH_VIA_SOURCE || via == BH_VIA_FILE;
 }
 
@@ -59,7 +62,7 @@ static size_t bystander(const struct bh_planner *pl, const struct bh_plan_box *b
 {
     for (size_t i = 0; i < box->n_agents; i++) {
         const struct bh_draft *d = &pl->drafts[box->agents[i]];
-        if (!d->box_tainted || d->taint.via == BH_VIA_BOX)
+        if (!d->box_tainted || d->box_taint.via == BH_VIA_BOX)
             return box->agents[i];
     }
     return SIZE_MAX;
@@ -78,7 +81,7 @@ static void refuse_sharing(struct bh_planner *pl, const struct bh_plan_box *box)
     struct bh_err *err = NULL;
     bh_err_set(&err, BH_E_TRUST, 0, "agent '%s' is tainted and cannot share box '%s' with agent '%s'", a->name, box->id,
                pl->plan->agents[other].name);
-    bh_err_detail(&err, "tainted: %s", a->why);
+    bh_err_detail(&err, "tainted: %s", bh_plan_box_taint_path(pl, reader));
     bh_err_hint(&err, "leave 'topology' away, and the plan puts it into a box of its own");
     bh_planner_report(pl, err, a->doc->name.pos, a->doc->path);
 }

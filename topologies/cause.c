@@ -12,11 +12,14 @@ enum { SHOWN_HOPS = 6 };
 struct way {
     const struct bh_planner *pl;
     bool private_;
+    size_t box_of; /* of this agent the box's; SIZE_MAX: of none */
 };
 
 static const struct bh_cause *cause_of(const struct way *w, size_t agent)
 {
     const struct bh_draft *d = &w->pl->drafts[agent];
+    if (agent == w->box_of)
+        return &d->box_taint;
     return w->private_ ? &d->private_ : &d->taint;
 }
 
@@ -53,12 +56,15 @@ static void add_hop(const struct way *w, size_t at, bool first, struct bh_buf *o
     }
 }
 
-static const char *written(struct bh_planner *pl, const struct way *w, size_t agent)
+/* Behind `artifact` of the agent, where there is one. */
+static const char *written(struct bh_planner *pl, const struct way *w, size_t agent, const char *artifact)
 {
     if (cause_of(w, agent)->via == BH_VIA_NOTHING)
         return NULL;
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
     size_t at = agent;
+    if (artifact)
+        bh_buf_addf(&out, "%s ← %s", artifact, pl->plan->agents[agent].name);
     for (int hop = 0;; hop++) {
         const struct bh_cause *c = cause_of(w, at);
         if (hop == SHOWN_HOPS && !ends(c)) {
@@ -66,7 +72,7 @@ static const char *written(struct bh_planner *pl, const struct way *w, size_t ag
             add_hop(w, c->origin, false, &out);
             break;
         }
-        add_hop(w, at, hop == 0, &out);
+        add_hop(w, at, hop == 0 && !artifact, &out);
         if (ends(c))
             break;
         at = c->agent;
@@ -76,10 +82,20 @@ static const char *written(struct bh_planner *pl, const struct way *w, size_t ag
 
 const char *bh_plan_taint_path(struct bh_planner *pl, size_t agent)
 {
-    return written(pl, &(struct way){.pl = pl}, agent);
+    return written(pl, &(struct way){.pl = pl, .box_of = SIZE_MAX}, agent, NULL);
+}
+
+const char *bh_plan_box_taint_path(struct bh_planner *pl, size_t agent)
+{
+    return written(pl, &(struct way){.pl = pl, .box_of = agent}, agent, NULL);
 }
 
 const char *bh_plan_private_path(struct bh_planner *pl, size_t agent)
 {
-    return written(pl, &(struct way){.pl = pl, .private_ = true}, agent);
+    return written(pl, &(struct way){.pl = pl, .private_ = true, .box_of = SIZE_MAX}, agent, NULL);
+}
+
+const char *bh_plan_taint_path_of(struct bh_planner *pl, const char *artifact, size_t producer)
+{
+    return written(pl, &(struct way){.pl = pl, .box_of = SIZE_MAX}, producer, artifact);
 }

@@ -38,13 +38,16 @@ static void taint(struct spread *s, size_t agent, enum admission admission, enum
     bool box = admission == ADMIT_NOT;
     if (admission == ADMIT_CLEARED || (a->label == BH_TAINTED && (d->box_tainted || !box)))
         return;
+    struct bh_cause cause = {
+        .via = via,
+        .agent = from,
+        .origin = from == agent ? agent : s->pl->drafts[from].taint.origin,
+        .artifact = artifact,
+    };
     if (a->label != BH_TAINTED)
-        d->taint = (struct bh_cause){
-            .via = via,
-            .agent = from,
-            .origin = from == agent ? agent : s->pl->drafts[from].taint.origin,
-            .artifact = artifact,
-        };
+        d->taint = cause;
+    if (box)
+        d->box_taint = cause;
     a->label = BH_TAINTED;
     d->admitted = d->admitted || !box;
     d->box_tainted = d->box_tainted || box;
@@ -176,22 +179,30 @@ static void spread_taint(struct spread *s)
 
 /* --- what steers --- */
 
-static bool is_tainted_steer(const struct bh_planner *pl, const struct bh_steer *steer)
+/* The way of the taint; NULL where there is none. */
+static const char *steer_path(struct bh_planner *pl, const struct bh_steer *steer)
 {
-    bool tainted = steer->untrusted != NULL;
-    for (size_t p = 0; p < steer->n_producers; p++)
-        tainted = tainted || pl->plan->agents[steer->producers[p]].label == BH_TAINTED;
-    return tainted;
+    if (steer->untrusted)
+        return bh_arena_printf(pl->arena, "%s (untrusted source)", steer->untrusted);
+    for (size_t p = 0; p < steer->n_producers; p++) {
+        if (pl->plan->agents[steer->producers[p]].label == BH_TAINTED)
+            return bh_plan_taint_path_of(pl, steer->name, steer->producers[p]);
+    }
+    return NULL;
 }
 
 static void set_steered_by(struct bh_planner *pl, size_t agent)
 {
-    struct bh_texts names = {0};
+    struct bh_texts names = {0}, paths = {0};
     for (size_t i = 0; i < pl->drafts[agent].n_steers; i++) {
-        if (is_tainted_steer(pl, &pl->drafts[agent].steers[i]))
-            bh_texts_add(pl, &names, pl->drafts[agent].steers[i].name);
+        const char *path = steer_path(pl, &pl->drafts[agent].steers[i]);
+        if (!path)
+            continue;
+        bh_texts_add(pl, &names, pl->drafts[agent].steers[i].name);
+        bh_texts_add(pl, &paths, path);
     }
     pl->plan->agents[agent].steered_by = names.items;
+    pl->plan->agents[agent].steered_why = paths.items;
     pl->plan->agents[agent].n_steered_by = names.len;
 }
 

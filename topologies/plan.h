@@ -106,7 +106,8 @@ struct bh_plan_agent {
     const char *reason;           /* why it stands in its box */
     const struct bh_pair *matrix; /* the values of its cell */
     size_t n_matrix;
-    const char **steered_by; /* tainted artifacts that decide whether, or how often, it runs */
+    const char **steered_by;  /* tainted artifacts that decide whether, or how often, it runs */
+    const char **steered_why; /* of each: "verdict ← reader (untrusted: true)" */
     size_t n_steered_by;
     /* What the document says of it: in a box of its own everything; in a shared one MEMORY, CPUS and PIDS where they
      * are less than the box's (a group of its own inside), and OUTPUT. */

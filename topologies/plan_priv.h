@@ -80,6 +80,7 @@ struct bh_draft {
     bool admitted;                   /* some tainted input was let in by `accept` with `validate` */
     const char *private_source;      /* that it reads; NULL: none */
     struct bh_cause taint, private_; /* the first that came */
+    struct bh_cause box_taint;       /* the first that no gate let in, or that the box had */
     long group;                      /* index into groups, -1: none */
 };
 
@@ -193,7 +194,10 @@ void bh_plan_labels(struct bh_planner *pl);
 void bh_plan_private(struct bh_planner *pl);
 /* cause.c: "pages.jsonl ← retrieval (untrusted: true)". In the plan's arena. */
 const char *bh_plan_taint_path(struct bh_planner *pl, size_t agent);
+const char *bh_plan_box_taint_path(struct bh_planner *pl, size_t agent); /* how its box came to be tainted by it */
 const char *bh_plan_private_path(struct bh_planner *pl, size_t agent);
+/* "verdict ← retrieval (untrusted: true)": of an artifact that a tainted agent made. */
+const char *bh_plan_taint_path_of(struct bh_planner *pl, const char *artifact, size_t producer);
 
 /* asks.c */
 void bh_plan_asks(struct bh_planner *pl);
