@@ -211,6 +211,17 @@ has 'no site policy' "$out" 'none'
 printf 'limits: best-effort\n' > site.yaml; chmod 0644 site.yaml
 BULKHEAD_SITE=$work/site.yaml expect 0 'doctor with a site policy' bulkhead doctor
 has 'which it names' "$out" "$work/site.yaml, limits: best-effort"
+printf 'allow:\n  root: false\n' > strict.yaml; chmod 0644 strict.yaml
+printf 'version: 1\nname: t\nagents: [{name: a, run: "true", user: root}]\n' > asroot.yaml
+expect 0 'no policy, no rule' bulkhead lint asroot.yaml
+expect 5 'lint with a policy' bulkhead lint asroot.yaml --policy strict.yaml
+has 'says what, and where' "$errs" "asroot.yaml:3:17: agents[0]: the site does not allow agent 'a' to be root in its box (user: root)"
+has 'and the rule' "$errs" 'rule: strict.yaml:2'
+expect 5 'lint with a policy that is not there' bulkhead lint asroot.yaml --policy none.yaml
+BULKHEAD_SITE=strict.yaml expect 5 'plan is held to it' bulkhead plan asroot.yaml
+BULKHEAD_SITE=strict.yaml expect 5 'run is held to it' bulkhead run asroot.yaml
+has 'and runs nothing' "$errs" 'does not allow'
+lacks 'at all' "$errs" 'running'
 chmod 0666 site.yaml
 BULKHEAD_SITE=$work/site.yaml expect 7 'and with one that others can write' bulkhead doctor
 has 'says what follows' "$out" 'every run is refused'
