@@ -4,7 +4,9 @@
 #include "base/text.h"
 #include "policies/range.h"
 #include "policies/site_priv.h"
-#include "topologies/load_priv.h"
+#include "topologies/settings.h"
+
+enum { COUNT_MAX = 1000000 };
 
 /* --- allow --- */
 
@@ -76,12 +78,12 @@ static void read_allow(struct bh_reader *r, struct bh_node *n, void *field)
 static void read_limit_caps(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct bh_site_rules *rules = field;
-    struct bh_traits traits = {0};
-    bh_read_limits(r, n, &traits);
+    struct bh_limits limits = {0};
+    bh_settings_limits(r, n, &limits);
     for (int i = 0; i < BH_N_LIMITS; i++) {
         const struct bh_node *said = bh_node_get(n, bh_limit_name((enum bh_limit)i));
-        if (said && traits.said.of[i] > 0)
-            rules->limits[i] = (struct bh_site_number){traits.said.of[i], bh_node_key_pos(said).line};
+        if (said && limits.of[i] > 0)
+            rules->limits[i] = (struct bh_site_number){limits.of[i], bh_node_key_pos(said).line};
     }
 }
 
@@ -95,7 +97,7 @@ static void read_timeout_cap(struct bh_reader *r, struct bh_node *n, void *field
 static void read_count_cap(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct bh_site_number *cap = field;
-    if (bh_read_int(r, n, 1, BH_COUNT_MAX, &cap->most))
+    if (bh_read_int(r, n, 1, COUNT_MAX, &cap->most))
         cap->line = bh_node_key_pos(n).line;
 }
 

@@ -44,3 +44,10 @@ int bh_settings_load(const char *file, const char *text, size_t len, const struc
     bh_errlist_sort(errors);
     return -(int)bh_err_code(errors->items[before]);
 }
+
+void bh_settings_limits(struct bh_reader *r, struct bh_node *n, struct bh_limits *ret)
+{
+    struct bh_traits traits = {0};
+    bh_read_limits(r, n, &traits);
+    *ret = traits.said;
+}
