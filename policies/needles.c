@@ -132,26 +132,43 @@ static const struct needle *needle_at(const struct bh_needles *set, const unsign
     return NULL;
 }
 
-size_t bh_needles_find(const struct bh_needles *set, const void *data, size_t len, const char **ret_name)
+/* The first one, and where it begins. */
+static const struct needle *first_needle(const struct bh_needles *set, const void *data, size_t len, size_t *ret_start)
 {
     const unsigned char *p = data;
     if (!set || set->n == 0 || len < set->window)
-        return len;
+        return NULL;
     for (size_t end = set->window - 1; end < len;) {
         size_t shift = set->shift[block(p + end - 1)];
         if (shift > 0) {
             end += shift;
             continue;
         }
-        size_t start = end + 1 - set->window;
-        const struct needle *found = needle_at(set, p + start, len - start);
-        if (found) {
-            *ret_name = found->name;
-            return start;
-        }
+        *ret_start = end + 1 - set->window;
+        const struct needle *found = needle_at(set, p + *ret_start, len - *ret_start);
+        if (found)
+            return found;
         end++;
     }
-    return len;
+    return NULL;
+}
+
+size_t bh_needles_find(const struct bh_needles *set, const void *data, size_t len, const char **ret_name)
+{
+    size_t start = len;
+    const struct needle *found = first_needle(set, data, len, &start);
+    if (!found)
+        return len;
+    *ret_name = found->name;
+    return start;
+}
+
+size_t bh_needles_match(const struct bh_needles *set, const void *data, size_t len, size_t *ret_len)
+{
+    size_t start = len;
+    const struct needle *found = first_needle(set, data, len, &start);
+    *ret_len = found ? found->len : 0;
+    return found ? start : len;
 }
 
 /* How many bytes at the end may be the beginning of this needle. */
@@ -166,11 +183,11 @@ static size_t open_end(const struct needle *n, const unsigned char *data, size_t
     return k;
 }
 
-static size_t longest_open_end(const struct bh_needles *set, const char *data, size_t len)
+size_t bh_needles_open_end(const struct bh_needles *set, const void *data, size_t len)
 {
     size_t most = 0;
     for (size_t i = 0; i < set->n; i++) {
-        size_t n = open_end(&set->items[i], (const unsigned char *)data, len);
+        size_t n = open_end(&set->items[i], data, len);
         most = n > most ? n : most;
     }
     return most;
@@ -221,7 +238,7 @@ const char *bh_sieve_push(struct bh_sieve *s, const char *data, size_t len, bool
     *ret_n = bh_needles_find(s->set, data, len, &name);
     if (name)
         return name;
-    hold(s, data + len, last ? 0 : longest_open_end(s->set, data, len));
+    hold(s, data + len, last ? 0 : bh_needles_open_end(s->set, data, len));
     *ret_n = len - s->n_held;
     return NULL;
 }

@@ -21,6 +21,10 @@ void bh_needles_free(struct bh_needles *set); /* NULL is fine; wipes the values 
 bool bh_needles_add(struct bh_needles *set, const char *name, const void *value, size_t len);
 /* Where the first one begins; `len` where there is none. *ret_name is untouched then. */
 size_t bh_needles_find(const struct bh_needles *set, const void *data, size_t len, const char **ret_name);
+/* The same, with the length of what was found. */
+size_t bh_needles_match(const struct bh_needles *set, const void *data, size_t len, size_t *ret_len);
+/* How many bytes at the end may be the beginning of one. */
+size_t bh_needles_open_end(const struct bh_needles *set, const void *data, size_t len);
 
 /* One stream. Zero-initialise but for `set`, which is borrowed and is not added to any more; NULL looks for nothing. */
 struct bh_sieve {

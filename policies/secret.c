@@ -185,18 +185,20 @@ static int ms_left(struct bh_mono end)
 
 /*
  * Reads until the process is dead: what holds its output behind it does not count. 0, or -1 with errno (ETIMEDOUT,
- * EFBIG).
+ * ECANCELED, EFBIG).
  */
 static int catch_output(struct catch *c, int out, int pidfd)
 {
+    int give_up = c->ref->give_up_fd > 0 ? c->ref->give_up_fd : -1;
     struct bh_mono end = {bh_mono_now().ns + BH_SECRET_COMMAND_TIMEOUT_S * BH_NS_PER_S};
-    struct pollfd fds[] = {{.fd = out, .events = POLLIN}, {.fd = pidfd, .events = POLLIN}};
+    struct pollfd fds[] = {
+        {.fd = out, .events = POLLIN}, {.fd = pidfd, .events = POLLIN}, {.fd = give_up, .events = POLLIN}};
     for (;;) {
         int n = poll(fds, BH_ARRAY_LEN(fds), ms_left(end));
         if (n < 0 && errno != EINTR)
             return -1;
-        if (n == 0) {
-            errno = ETIMEDOUT;
+        if (n == 0 || (n > 0 && fds[2].revents)) {
+            errno = n == 0 ? ETIMEDOUT : ECANCELED;
             return -1;
         }
         if (n > 0 && fds[0].revents) {

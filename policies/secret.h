@@ -20,6 +20,7 @@ struct bh_secret_ref {
     const char *file;           /* a regular file; a relative path is relative to the current folder */
     const char *const *command; /* argv; the first is looked for in PATH. What it writes to its standard output */
     size_t n_command;
+    int give_up_fd; /* above 0: when it can be read, a command is not waited for any more */
 };
 
 struct bh_secret {

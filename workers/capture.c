@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "workers/mask.h"
 
 #define PER_TURN (64 * 1024)
 
@@ -23,6 +24,8 @@ struct bh_capture {
     struct bh_log_writer *writer; /* NULL: nothing was printed yet, or the file could not be made */
     uint64_t unwritten;           /* bytes that came when it could not */
     char *why;                    /* of the first failure */
+    struct bh_mask *mask;         /* NULL: there is nothing to hide */
+    struct bh_mask_stream masks[2];
 };
 
 static void note_failure(struct bh_capture *c, struct bh_err *err)
@@ -72,6 +75,9 @@ void bh_capture_unref(struct bh_capture *c)
     if (!c || --c->refs > 0)
         return;
     bh_log_writer_close(c->writer);
+    for (size_t i = 0; i < BH_ARRAY_LEN(c->masks); i++)
+        bh_mask_stream_fini(&c->masks[i]);
+    bh_mask_unref(c->mask);
     bh_arena_free(c->arena);
     bh_free(c->why);
     bh_free(c);
@@ -91,18 +97,55 @@ uint64_t bh_capture_dropped(const struct bh_capture *c)
     return c->writer ? bh_log_writer_dropped(c->writer) : 0;
 }
 
-static void capture_add(struct bh_capture *c, enum bh_stream stream, const char *data, size_t len)
+static void write_down(struct bh_capture *c, enum bh_stream stream, const char *data, size_t len)
 {
     struct bh_err *err = NULL;
+    if (len == 0)
+        return;
     if (!has_writer(c))
         c->unwritten += len;
     else if (bh_log_writer_add(c->writer, stream, data, len, &err) != 0)
         note_failure(c, err);
 }
 
+static void write_masked(struct bh_capture *c, enum bh_stream stream, const char *data, size_t len, bool last)
+{
+    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+    bh_mask_push(&c->masks[stream], data, len, last, &out);
+    write_down(c, stream, out.data, out.len);
+}
+
+/* What an earlier one holds back is let go first. */
+static void drop_mask(struct bh_capture *c)
+{
+    for (size_t i = 0; i < BH_ARRAY_LEN(c->masks) && c->mask; i++) {
+        write_masked(c, (enum bh_stream)i, "", 0, true);
+        bh_mask_stream_fini(&c->masks[i]);
+    }
+    bh_mask_unref(BH_TAKE(c->mask));
+}
+
+void bh_capture_mask(struct bh_capture *c, struct bh_mask *mask)
+{
+    drop_mask(c);
+    c->mask = bh_mask_ref(mask);
+    for (size_t i = 0; i < BH_ARRAY_LEN(c->masks); i++)
+        c->masks[i].mask = mask;
+}
+
+static void capture_add(struct bh_capture *c, enum bh_stream stream, const char *data, size_t len)
+{
+    if (c->mask)
+        write_masked(c, stream, data, len, false);
+    else
+        write_down(c, stream, data, len);
+}
+
 static void capture_eof(struct bh_capture *c, enum bh_stream stream)
 {
     struct bh_err *err = NULL;
+    if (c->mask)
+        write_masked(c, stream, "", 0, true);
     if (c->writer && bh_log_writer_eof(c->writer, stream, &err) != 0)
         note_failure(c, err);
 }

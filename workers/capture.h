@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "workers/logs/log_file.h"
 
+struct bh_mask;
 struct event_base;
 
 /* The log of one instance. Counted, because a shared box that is being set up writes into the log of who came first. */
@@ -19,6 +20,8 @@ struct bh_capture;
  */
 #define BH_CAPTURE_LIMIT (INT64_C(64) * 1024 * 1024)
 struct bh_capture *bh_capture_new(const char *path, const struct bh_log_tags *tags, int64_t limit);
+/* From here on what `mask` finds is taken out before it is written, and no earlier one is. Takes a reference. */
+void bh_capture_mask(struct bh_capture *c, struct bh_mask *mask);
 struct bh_capture *bh_capture_ref(struct bh_capture *c);
 void bh_capture_unref(struct bh_capture *c); /* the last one closes the file; NULL is fine */
 /*

@@ -3,7 +3,7 @@
  * One lease's life.
  *
  *   [FINDING --on_start_known-->] BOOTING --on_box--> [TURN --on_turn-->] [SETUP --on_setup_done-->]
- *   [LOOKING --on_leftovers-->] RUNNING --on_run_done--> [CLOSING --on_closed-->] [COLLECTING --on_collected-->]
+ *   [LOOKING --on_leftovers-->] [SECRETS --on_found-->] RUNNING --on_run_done--> [CLOSING --on_closed-->] [COLLECTING --on_collected-->]
  *   [bh_x_judge: SCORING or LEAVING, JUDGING] ENDED --conclude--> (result)
  *
  * and of one that makes a snapshot: FINDING, BOOTING, SETUP, LEAVING, FREEZING, ENDED.
@@ -61,6 +61,7 @@ void bh_x_end(struct bh_execution *e, struct bh_verdict *verdict)
     bh_leftovers_free(BH_TAKE(e->leftovers));
     bh_box_call_forget(BH_TAKE(e->closing));
     bh_snapshot_job_forget(BH_TAKE(e->job));
+    bh_x_forget_secrets(e);
     bh_x_drop_check(e);
     bh_x_conclude_soon(e);
 }
@@ -155,6 +156,7 @@ static void fill_result(struct bh_execution *e)
     r->output_dropped = (int64_t)bh_capture_dropped(e->capture);
     if (e->verdict.outcome != BH_OUTCOME_SUCCEEDED)
         r->evidence = bh_witness_take(e->witness);
+    bh_x_mask_result(e, r);
     if (gives_outputs(e)) {
         r->outputs = BH_TAKE(e->outputs);
         r->n_outputs = e->n_outputs;
@@ -362,16 +364,17 @@ static int open_stdin(struct bh_execution *e, struct bh_err **err)
     return e->lease.prompt ? bh_prompt_fd(e->lease.prompt, &e->stdin_fd, err) : 0;
 }
 
-/* `empty`: NULL where nothing can have been left. */
-static void start_run(struct bh_execution *e, const char *const *empty)
+void bh_x_start_run(struct bh_execution *e, const char *const *empty)
 {
+    if (bh_x_find_secrets(e, empty))
+        return;
     bool copied = e->lease.n_setup > 0 || e->lease.box.n_snapshots > 0; /* the files came with the setup */
     BH_CLEANUP_ERR struct bh_err *err = NULL;
     bh_x_enter(e, BH_X_RUNNING, "running");
     int rc = open_stdin(e, &err);
     const struct bh_exec_spec exec = {
         .argv = bh_exec_texts(e->arena, e->lease.run_argv, e->lease.n_run),
-        .env = bh_exec_env(e->arena, &e->lease, bh_x_is_root(e)),
+        .env = bh_x_secrets_env(e, bh_exec_env(e->arena, &e->lease, bh_x_is_root(e))),
         .cwd = e->lease.workdir,
         .root = bh_x_is_root(e),
         .stdin_fd = e->stdin_fd >= 0 ? e->stdin_fd : e->host->null_fd,
@@ -386,6 +389,7 @@ static void start_run(struct bh_execution *e, const char *const *empty)
     };
     if (rc == 0)
         rc = bh_x_command(e, &exec, e->lease.run_ns, on_run_done, &err);
+    bh_x_forget_secrets(e);
     if (rc != 0)
         bh_x_end_for_host(e, "starting run", rc, err);
 }
@@ -393,7 +397,7 @@ static void start_run(struct bh_execution *e, const char *const *empty)
 static void on_leftovers(void *arg, const char *const *paths)
 {
     struct bh_execution *e = bh_x_check(arg);
-    start_run(e, paths);
+    bh_x_start_run(e, paths);
     bh_leftovers_free(BH_TAKE(e->leftovers));
 }
 
@@ -423,7 +427,7 @@ static void begin_run(struct bh_execution *e)
         e->leftovers = bh_leftovers_find(e->box, e->host->helper, &e->lease, on_leftovers, e);
         return;
     }
-    start_run(e, again ? declared_paths(e) : NULL);
+    bh_x_start_run(e, again ? declared_paths(e) : NULL);
 }
 
 static void on_setup_done(void *arg, const struct bh_command_end *end)
@@ -679,6 +683,7 @@ void bh_execution_free(struct bh_execution *e)
     bh_box_call_forget(e->closing);
     bh_collect_free(e->collect);
     bh_snapshot_job_forget(e->job);
+    bh_x_drop_secrets(e);
     bh_x_drop_check(e);
     leave_box(e);
     bh_x_leave_server(e);

@@ -9,6 +9,7 @@
 #include "workers/box/box.h"
 #include "workers/helper.h"
 #include "workers/run_files.h"
+#include "workers/secrets.h"
 #include "workers/shared_boxes.h"
 #include "workers/snapshots.h"
 #include "workers/warm_servers.h"
@@ -22,6 +23,7 @@ struct bh_execution_host { /* borrowed by every execution */
     struct bh_helper *helper;
     struct bh_snapshots *snapshots;
     struct bh_warm_servers *warm;
+    struct bh_secret_desk *secrets;
     int null_fd;
     void *arg;
     /* "booting", "setup", "running", "collecting", "checking" */

@@ -5,6 +5,7 @@
  *   execution.c           box, delivery, setup, run, outputs, the end
  *   execution_snapshot.c  what it starts from; making a snapshot instead of a run
  *   execution_warm.c      preparations that become fork servers, attempts that are forks
+ *   execution_secrets.c   what `run` alone is given, and its mask
  *   execution_check.c     what comes between the outputs and the end: check, score
  */
 #pragma once
@@ -25,6 +26,7 @@ enum bh_execution_state {
     BH_X_TURN,
     BH_X_SETUP, /* or the preparation */
     BH_X_LOOKING,
+    BH_X_SECRETS,
     BH_X_RUNNING,
     BH_X_CLOSING,
     BH_X_COLLECTING,
@@ -74,6 +76,10 @@ struct bh_execution {
     bool waited;
     int *uses; /* descriptors: snapshots that may not go yet */
     size_t n_uses;
+    struct bh_secrets_call *finding;
+    struct bh_secrets *secrets; /* until `run` has them */
+    struct bh_mask *mask;       /* of what was found */
+    const char *const *empty_first;
     char *note; /* for people, beside whatever its end says */
     struct bh_verdict verdict;
     struct bh_result result;
@@ -103,6 +109,16 @@ bool bh_x_command_verdict(struct bh_execution *e, enum bh_phase phase, char *con
 /* Its own box: ended, with its folder kept; then fn (unless it was ended before). */
 void bh_x_leave_own(struct bh_execution *e, bh_box_done_fn fn);
 void bh_x_enter_own_box(struct bh_execution *e);
+/* `empty`: declared paths that an earlier try may have left, or NULL. */
+void bh_x_start_run(struct bh_execution *e, const char *const *empty);
+
+/* execution_secrets.c */
+/* True: bh_x_start_run comes again when they are there, or the end does. */
+bool bh_x_find_secrets(struct bh_execution *e, const char *const *empty);
+const char *const *bh_x_secrets_env(const struct bh_execution *e, const char *const *env);
+void bh_x_forget_secrets(struct bh_execution *e); /* `run` has them, or never will */
+void bh_x_mask_result(const struct bh_execution *e, struct bh_result *r);
+void bh_x_drop_secrets(struct bh_execution *e);
 
 /* execution_warm.c */
 bool bh_x_may_be_warm(const struct bh_execution *e); /* a preparation that may end as a fork server */

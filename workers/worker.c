@@ -57,6 +57,7 @@ struct bh_worker {
     char *home;
     int null_fd;
     struct bh_helper *helper;
+    struct bh_secret_desk *secrets;
     struct bh_shared_boxes *shared;
     struct bh_snapshots *snapshots;
     struct bh_warm_servers *warm;
@@ -392,6 +393,7 @@ static int open_parts(struct bh_worker *w, const struct bh_worker_options *optio
     w->shared = bh_shared_boxes_new(w->loop, w->boxes, w->null_fd);
     w->snapshots = bh_snapshots_new(w->loop, w->boxes, w->home);
     w->warm = bh_warm_servers_new(w->loop);
+    w->secrets = bh_secret_desk_new(w->loop, w->home);
     w->host = (struct bh_execution_host){
         .loop = w->loop,
         .boxes = w->boxes,
@@ -399,6 +401,7 @@ static int open_parts(struct bh_worker *w, const struct bh_worker_options *optio
         .helper = w->helper,
         .snapshots = w->snapshots,
         .warm = w->warm,
+        .secrets = w->secrets,
         .null_fd = w->null_fd,
         .arg = w,
         .state = on_state,
@@ -492,6 +495,7 @@ void bh_worker_free(struct bh_worker *w)
     bh_warm_servers_free(w->warm);
     bh_snapshots_free(w->snapshots);
     bh_engine_link_free(w->link);
+    bh_secret_desk_free(w->secrets);
     bh_helper_free(w->helper);
     free_messages(w);
     for (size_t it = 0; bh_map_next(w->runs, &it, &key, &value);)

@@ -373,6 +373,14 @@ static int fill_send(struct bh_exec *exec, const struct bh_exec_spec *spec, stru
     return 0;
 }
 
+/* The environment may hold secrets. */
+static void wipe(struct bh_buf *buf)
+{
+    if (buf->cap > 0)
+        explicit_bzero(buf->data, buf->cap);
+    bh_buf_fini(buf);
+}
+
 /* 0 or an errno. */
 static int send_exec(struct bh_exec *exec, const struct bh_exec_spec *spec)
 {
@@ -384,8 +392,8 @@ static int send_exec(struct bh_exec *exec, const struct bh_exec_spec *spec)
     }
     for (size_t i = 3; i < s.nfds; i++)
         bh_close(s.fds[i]);
-    bh_buf_fini(&s.strings);
-    bh_buf_fini(&s.out);
+    wipe(&s.strings);
+    wipe(&s.out);
     return why;
 }
 

@@ -21,6 +21,7 @@ static void free_letter(struct letter *l)
     bh_list_remove(&l->link);
     for (size_t i = 0; i < l->nfds; i++)
         bh_close(l->fds[i]);
+    explicit_bzero(l->data, l->len); /* it may hold secrets */
     bh_free(l->data);
     bh_free(l);
 }
