@@ -10,6 +10,7 @@
 #include <sys/inotify.h>
 
 #include "base/fd.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
@@ -41,6 +42,8 @@ struct viewer {
     size_t n_kept, next_kept;
     regex_t grep;
     bool has_grep, skipping;
+    struct bh_map *tainted; /* names of agents whose lines are withheld */
+    size_t n_withheld;
     struct bh_log_printer *printer;
 };
 
@@ -57,7 +60,15 @@ static bool wants_log(void *arg, const struct bh_log_tags *tags)
            (v->attempt < 0 || v->attempt == tags->attempt);
 }
 
-static bool matches(const struct viewer *v, const struct bh_log_line *line)
+/* Before the pattern is asked: whether it fits would tell of the text. */
+static bool is_withheld(struct viewer *v, const struct bh_log_tags *tags)
+{
+    bool withheld = bh_map_has(v->tainted, tags->agent);
+    v->n_withheld += withheld && !v->skipping;
+    return withheld;
+}
+
+static bool matches(struct viewer *v, const struct bh_log_tags *tags, const struct bh_log_line *line)
 {
     const char *stream = bh_args_get(v->args, "stream");
     if (line->time.us < v->since.us)
@@ -65,6 +76,8 @@ static bool matches(const struct viewer *v, const struct bh_log_line *line)
     if (line->gap) /* whatever is asked for may be missing there */
         return true;
     if (stream && !bh_streq(stream, bh_stream_text(line->stream)))
+        return false;
+    if (is_withheld(v, tags))
         return false;
     if (!v->has_grep)
         return true;
@@ -111,7 +124,7 @@ static int drain(struct viewer *v, struct bh_err **err)
     const struct bh_log_tags *tags = NULL;
     int rc;
     while ((rc = bh_log_merge_next(v->logs, &line, &tags, err)) == 1) {
-        if (v->skipping || !matches(v, &line))
+        if (!matches(v, tags, &line) || v->skipping)
             continue;
         if (v->kept)
             keep(v, tags, &line);
@@ -215,6 +228,29 @@ static int check_name(const struct viewer *v, const char *what, const char *name
     return rc;
 }
 
+/* What those wrote who read others' text is not put before who only looks at a run. */
+static void remember_tainted(struct viewer *v, const struct bh_agent_row *rows, size_t n)
+{
+    v->tainted = bh_map_new(NULL);
+    for (size_t i = 0; i < n && !bh_args_has(v->args, "content"); i++) {
+        if (!bh_streq(rows[i].label, "trusted"))
+            bh_map_put(v->tainted, rows[i].name, v);
+    }
+}
+
+static void say_withheld(const struct viewer *v)
+{
+    const char *name = NULL;
+    size_t it = 0;
+    if (v->n_withheld == 0)
+        return;
+    bool one = bh_map_len(v->tainted) == 1 && bh_map_next(v->tainted, &it, &name, NULL);
+    (void)fflush(stdout);
+    fprintf(stderr, "note: %zu line%s of %s%s%s %s withheld: tainted text; --content shows %s, escaped\n",
+            v->n_withheld, v->n_withheld == 1 ? "" : "s", one ? "'" : "tainted agents", one ? name : "", one ? "'" : "",
+            v->n_withheld == 1 ? "is" : "are", v->n_withheld == 1 ? "it" : "them");
+}
+
 /* A name that nothing of the run has is a slip, not an empty log. */
 static int check_names(const struct viewer *v, struct bh_err **err)
 {
@@ -230,6 +266,7 @@ static int check_names(const struct viewer *v, struct bh_err **err)
         stages[i] = rows[i].stage;
         boxes[i] = rows[i].box;
     }
+    remember_tainted(v, rows, n);
     for (size_t i = 0; i < v->n_agents && rc == 0; i++)
         rc = check_name(v, "agent", v->agents[i], agents, n, err);
     if (rc == 0 && stage)
@@ -301,6 +338,7 @@ static int view(struct viewer *v, struct bh_err **err)
 static void viewer_fini(struct viewer *v)
 {
     free_kept(v);
+    bh_map_free(v->tainted);
     bh_log_merge_free(v->logs);
     bh_log_printer_free(v->printer);
     bh_free(v->agents);
@@ -315,6 +353,8 @@ static int logs(const struct bh_args *args)
     struct viewer v = {.args = args, .run = {.home = {.dirfd = -1}}};
     struct bh_err *err = NULL;
     int rc = view(&v, &err);
+    if (rc == 0)
+        say_withheld(&v);
     viewer_fini(&v);
     return rc == 0 ? 0 : bh_cli_fail(args, err);
 }

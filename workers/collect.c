@@ -88,6 +88,13 @@ static void add_wanted(struct bh_collect *c, const char *name, char *path, const
         (struct wanted){.name = bh_strdup(name), .path = path, .output = output};
 }
 
+static struct bh_walk_job *walk_below(const struct bh_collect *c, int fd)
+{
+    struct bh_walk_job *job = bh_walk_job_new(fd);
+    job->walk.withheld = c->spec.lease->tainted;
+    return job;
+}
+
 static void open_path(struct bh_collect *c, const char *path, bh_box_opened_fn fn)
 {
     c->opening = c->spec.source.open(c->spec.source.ctx, ".", path, fn, c);
@@ -120,7 +127,7 @@ static void on_list_opened(void *arg, int fd, int error)
     struct bh_collect *c = check(arg);
     c->opening = NULL;
     if (fd >= 0)
-        c->job = bh_helper_submit(c->spec.helper, &ops, c, bh_walk_job_new(fd));
+        c->job = bh_helper_submit(c->spec.helper, &ops, c, walk_below(c, fd));
     else if (error == ENOENT)
         finish_missing(c, "/workspace/" OUTPUT_ROOT " does not exist");
     else
@@ -360,7 +367,7 @@ static void on_root(void *arg, int fd, int error)
     struct bh_verdict verdict;
     c->opening = NULL;
     if (fd >= 0) {
-        c->job = bh_helper_submit(c->spec.helper, &ops, c, bh_walk_job_new(fd));
+        c->job = bh_helper_submit(c->spec.helper, &ops, c, walk_below(c, fd));
         return;
     }
     if (open_failed(c, c->spec.lease->outputs[c->expanded].path, false, error, &verdict)) {

@@ -30,33 +30,47 @@ static bool reaches_below(const char *glob, const char *folder)
     return bh_glob_match(glob, below);
 }
 
-static bool refuse(struct bh_verdict *ret, const char *glob, const char *name, const char *why)
+/* "'a b'", or what stands for it in a message that everybody reads. */
+static void quote(const struct bh_walk *walk, const char *name, struct bh_buf *out)
 {
-    BH_CLEANUP_BUF struct bh_buf shown = BH_BUF_INIT;
-    bh_output_escape(&shown, name);
-    bh_verdict_failed(ret, BH_REASON_OUTPUT_INVALID, "glob output '%s' matches '%s', which %s", glob, shown.data, why);
-    return false;
+    if (walk->withheld) {
+        bh_buf_adds(out, "a name that is withheld (the agent is tainted)");
+        return;
+    }
+    bh_buf_addc(out, '\'');
+    bh_output_escape(out, name);
+    bh_buf_addc(out, '\'');
 }
 
-static bool check_match(const char *glob, const struct bh_walk_entry *entry, struct bh_verdict *ret)
+static const char *match_problem(const struct bh_walk_entry *entry)
 {
     if (S_ISDIR(entry->type))
-        return refuse(ret, glob, entry->name, "is a directory");
+        return "is a directory";
     if (S_ISLNK(entry->type))
-        return refuse(ret, glob, entry->name, "is a symlink");
-    if (!S_ISREG(entry->type))
-        return refuse(ret, glob, entry->name, "is not a file");
-    const char *problem = bh_artifact_name_problem(entry->name);
-    return problem ? refuse(ret, glob, entry->name, problem) : true;
+        return "is a symlink";
+    return S_ISREG(entry->type) ? bh_artifact_name_problem(entry->name) : "is not a file";
+}
+
+static bool check_match(const char *glob, const struct bh_walk *walk, const struct bh_walk_entry *entry,
+                        struct bh_verdict *ret)
+{
+    BH_CLEANUP_BUF struct bh_buf shown = BH_BUF_INIT;
+    const char *problem = match_problem(entry);
+    if (!problem)
+        return true;
+    quote(walk, entry->name, &shown);
+    bh_verdict_failed(ret, BH_REASON_OUTPUT_INVALID, "glob output '%s' matches %s, which %s", glob, shown.data,
+                      problem);
+    return false;
 }
 
 static bool check_walk(const struct bh_lease_output *output, const struct bh_walk *walk, struct bh_verdict *ret)
 {
     if (walk->error != 0) {
         BH_CLEANUP_BUF struct bh_buf shown = BH_BUF_INIT;
-        bh_output_escape(&shown, walk->error_at);
+        quote(walk, walk->error_at, &shown);
         bh_verdict_failed(ret, BH_REASON_OUTPUT_INVALID,
-                          "glob output '%s': folder '%s' of the output folder cannot be read: %s", output->glob,
+                          "glob output '%s': folder %s of the output folder cannot be read: %s", output->glob,
                           shown.data, strerror(walk->error));
         return false;
     }
@@ -80,7 +94,7 @@ bool bh_output_glob(const struct bh_lease_output *output, const struct bh_walk *
             continue;
         if (S_ISDIR(entry->type) && reaches_below(output->glob, entry->name))
             continue;
-        if (!check_match(output->glob, entry, ret))
+        if (!check_match(output->glob, walk, entry, ret))
             return false;
         if ((int64_t)++ * ret_n > max) {
             bh_verdict_failed(ret, BH_REASON_OUTPUT_INVALID, "glob output '%s' matches more than %lld files",
@@ -118,6 +132,12 @@ void bh_output_describe(const char *folder, const struct bh_walk *walk, struct b
     }
     if (walk->len == 0) {
         bh_buf_addf(out, "%s is empty", folder);
+        return;
+    }
+    if (walk->withheld) {
+        bh_buf_addf(out, "%s holds %s%zu entr%s, whose name%s withheld (the agent is tainted)", folder,
+                    walk->overflow ? "at least " : "", walk->len, walk->len == 1 ? "y" : "ies",
+                    walk->len == 1 ? " is" : "s are");
         return;
     }
     bh_buf_addf(out, "%s holds: ", folder);

@@ -19,6 +19,7 @@ struct bh_walk_entry {
 struct bh_walk { /* zero-initialise; owns its names */
     struct bh_walk_entry *entries;
     size_t len, cap;
+    bool withheld; /* set by the caller: the names are a tainted agent's, and stay out of messages */
     bool overflow; /* there was more than the bounds allow; the entries are the first ones */
     int error;     /* errno of a folder that could not be read, 0: none */
     char *error_at;

@@ -320,6 +320,21 @@ static void test_missing_says_what_is_there(void **state)
            "declared output 'x' is missing; /workspace/out does not exist");
 }
 
+/* What a tainted agent called its files is in no message. */
+static void test_tainted_names_are_withheld(void **state)
+{
+    struct rig *r = *state;
+    struct bh_lease lease = DECLARES(r, "x");
+    lease.tainted = true;
+    expect(collect(r, &lease, build_some), "output-missing",
+           "declared output 'x' is missing; /workspace/out holds 6 entries, whose names are withheld (the agent is "
+           "tainted)");
+    lease = DECLARES(r, "l*");
+    lease.tainted = true;
+    expect(collect(r, &lease, build_some), "output-invalid",
+           "glob output 'l*' matches a name that is withheld (the agent is tainted), which is a symlink");
+}
+
 static void build_many(struct scene *s)
 {
     for (int i = 0; i < 25; i++) {
@@ -615,6 +630,7 @@ int main(void)
         TEST(test_outputs_are_bounded_without_a_limit),
         TEST(test_a_store_that_takes_no_more_is_the_hosts_fault),
         TEST(test_missing_says_what_is_there),
+        TEST(test_tainted_names_are_withheld),
         TEST(test_a_long_list_is_cut),
         TEST(test_optional_outputs_may_be_absent),
         TEST(test_globs_take_what_they_match),
