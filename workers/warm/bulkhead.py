@@ -229,24 +229,42 @@ def _replace_environment(env):
             now[name] = value
 
 
-def _hear():
-    have = b""
-    while b"\n" not in have:
-        have = _read(have)
-    line, _, have = have.partition(b"\n")
+def _understand(have):
+    """Working directory, arguments and environment; None: something is still to come."""
+    line, end, rest = have.partition(b"\n")
+    if not end:
+        return None
     word, argc, envc, size = line.split()
     if word != b"go":
         os._exit(1)
-    while len(have) < int(size):
-        have = _read(have)
-    strings = have.split(b"\0")
+    if len(rest) < int(size):
+        return None
+    strings = rest.split(b"\0")
     argc, envc = int(argc), int(envc)
     argv = [os.fsdecode(s) for s in strings[1 : 1 + argc]]
     env = dict(s.partition(b"=")[::2] for s in strings[1 + argc : 1 + argc + envc])
+    return strings[0], argv, env
+
+
+def _hear():
+    have = _read(b"")
+    told = _understand(have)
+    while not told:
+        have = _read(have)
+        told = _understand(have)
     os.close(_REPLY)
-    os.chdir(strings[0])
-    _replace_environment(env)
-    return argv
+    os.chdir(told[0])
+    _replace_environment(told[2])
+    return told[1]
+
+
+# What is needed for that is touched when nobody waits for it: the first touch of each page copies it.
+
+
+def _rehearse_hearing():
+    _understand(b"go 1 1 8\n/\0a\0b=c\0")
+    _replace_environment({**os.environb, b"BULKHEAD_ATTEMPT": b"0"})
+    _make_attempt([])
 
 
 def _reseed():
@@ -275,18 +293,23 @@ def _know_itself():
         renumber()
 
 
+def _make_attempt(argv):
+    number = os.environ.get("BULKHEAD_ATTEMPT", "")
+    return Attempt(int(number) if number.isdigit() else 0, argv, dict(os.environ))
+
+
 def _attempt(fds, parent, ruleset):
     try:
         _become_new(fds, parent, ruleset)
         os.write(_REPLY, b"here\n")
         _know_itself()  # while it is looked at
+        _rehearse_hearing()
         argv = _hear()
     except BaseException as problem:  # its box's init is told by the end of the socket
         sys.stderr.write("bulkhead: %s\n" % problem)
         sys.stderr.flush()
         os._exit(1)
-    number = os.environ.get("BULKHEAD_ATTEMPT", "")
-    return Attempt(int(number) if number.isdigit() else 0, argv, dict(os.environ))
+    return _make_attempt(argv)
 
 
 # --- the server ---
@@ -335,6 +358,7 @@ def _flush():
             stream.flush()
 
 
+_SETTLE_MS = 3  # a fork that has just been made has the processors first
 _NO_MORE = 77  # exit status of a first fork that has met the end of the socket
 _LATER = ((), 0)  # an order that is still to come
 
@@ -359,15 +383,36 @@ def _receive(sock):
         _close(fds)
 
 
-def _serve(sock, order):
-    """In the first fork. Returns in the second, the attempt. What needs no order is done before there is one."""
+def _rehearse_receiving():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, open(os.devnull, "wb", 0) as null:
+        socket.send_fds(ours, [b"fork 1 0 1\n"], [null.fileno()] * 5)
+        fds, spaces = _receive(theirs)
+        _libc.setns(-1, 0)
+        _close(fds + [_enter(fds, spaces)])
+
+
+def _get_ready(ahead):
+    """What needs no order. An attempt that cannot be made is still one that was asked for: it is not said yet."""
     try:
         _reseed()
-        ruleset = _make_ruleset()
+        if ahead:
+            _rehearse_receiving()
+        return _make_ruleset(), None
+    except Exception as problem:
+        return (), problem
+
+
+def _serve(sock, order, ahead):
+    """In the first fork. Returns in the second, the attempt."""
+    ruleset, why_not = _get_ready(ahead)
+    try:
         if order is _LATER:
             order = _receive(sock)
         if not order:
             os._exit(_NO_MORE)
+        if why_not:
+            raise why_not
         fds, spaces = order
         parent = _enter(fds, spaces)
         second = _libc.fork()
@@ -379,6 +424,13 @@ def _serve(sock, order):
         os._exit(0)
     sock.detach()
     return _attempt(fds, parent, ruleset)
+
+
+def _fork():
+    try:
+        return os.fork()
+    except OSError:
+        return -1
 
 
 def warm():
@@ -394,17 +446,22 @@ def warm():
     gc.collect()
     gc.freeze()  # else the collector would copy what all forks share
     sock.send(b"ready 1\n")
-    order = _receive(sock)
+    order, ahead = _receive(sock), False
+    more = select.poll()
+    more.register(sock, select.POLLIN)
     while order:
-        first = os.fork()
+        first = _fork()
         if first == 0:
-            attempt = _serve(sock, order)
+            attempt = _serve(sock, order, ahead)
             if attempt:
                 return attempt
+        if first < 0 and order is _LATER:
+            order = _receive(sock) or _LATER  # which is then refused
         _close(order[0])
         # From the second one on who forks is there before it is asked for. Not earlier: until somebody has asked we must
         # be alone.
         order = _LATER
         if first > 0 and os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) == _NO_MORE:
             break
+        ahead = not more.poll(_SETTLE_MS)
     os._exit(0)
