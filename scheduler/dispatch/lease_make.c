@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "scheduler/dispatch/attempt_text.h"
 #include "scheduler/dispatch/images.h"
+#include "scheduler/dispatch/lease_secrets.h"
 #include "scheduler/dispatch/lease_inputs.h"
 #include "scheduler/dispatch/snapshot_key.h"
 #include "scheduler/dispatch/submission.h"
@@ -450,6 +451,8 @@ int bh_lease_make(const struct bh_live_run *run, const struct bh_lease_order *or
     if (order->kind != BH_EXECUTION_SETUP)
         fill_needs(&m);
     fill_outputs(&m);
+    if (is_run(&m)) /* the only phase that has any */
+        bh_lease_fill_secrets(plan->pipeline, bh_live_run_file(run), m.agent->doc, &lease);
     fill_limits(&m);
     rc = fill_box(&m, err);
     bh_image_fini(&m.image);

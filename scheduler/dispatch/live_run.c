@@ -133,6 +133,11 @@ const struct bh_val *bh_live_run_submission(const struct bh_live_run *run)
     return run->submission;
 }
 
+const char *bh_live_run_file(const struct bh_live_run *run)
+{
+    return run->file;
+}
+
 const char *bh_live_run_limits(const struct bh_live_run *run)
 {
     return run->limits;

@@ -43,6 +43,7 @@ const struct bh_val *bh_live_run_submission(const struct bh_live_run *run);
  * made. */
 const struct bh_val *bh_live_run_setup_of(const struct bh_live_run *run, size_t node);
 const struct bh_val *bh_live_run_prepared_of(const struct bh_live_run *run, size_t node);
+const char *bh_live_run_file(const struct bh_live_run *run);     /* of the document, absolute */
 const char *bh_live_run_document(const struct bh_live_run *run); /* the text as submitted */
 /* "best-effort: memory cpus": limits that are not enforced, with the site's leave; NULL: all are. From the event of the
  * present owner. */
