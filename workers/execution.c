@@ -3,8 +3,8 @@
  * One lease's life.
  *
  *   [FINDING --on_start_known-->] BOOTING --on_box--> [TURN --on_turn-->] [SETUP --on_setup_done-->]
- *   [LOOKING --on_leftovers-->] [SECRETS --on_found-->] RUNNING --on_run_done--> [CLOSING --on_closed-->] [COLLECTING --on_collected-->]
- *   [bh_x_judge: SCORING or LEAVING, JUDGING] ENDED --conclude--> (result)
+ *   [LOOKING --on_leftovers-->] [SECRETS --on_found-->] RUNNING --on_run_done--> [CLOSING --on_closed-->]
+ *   [COLLECTING --on_collected-->] [bh_x_judge: SCORING or LEAVING, JUDGING] ENDED --conclude--> (result)
  *
  * and of one that makes a snapshot: FINDING, BOOTING, SETUP, LEAVING, FREEZING, ENDED.
  *
@@ -63,6 +63,7 @@ void bh_x_end(struct bh_execution *e, struct bh_verdict *verdict)
     bh_snapshot_job_forget(BH_TAKE(e->job));
     bh_x_forget_secrets(e);
     bh_x_drop_check(e);
+    bh_x_stop_ways(e);
     bh_x_conclude_soon(e);
 }
 
@@ -133,10 +134,14 @@ static void leave_box(struct bh_execution *e)
 
 static char *note_of(const struct bh_execution *e)
 {
-    BH_CLEANUP_FREE char *log = bh_capture_problem(e->capture);
-    if (log && e->note)
-        return bh_asprintf("%s; %s", e->note, log);
-    return log ? BH_TAKE(log) : bh_strdup(e->note);
+    BH_CLEANUP_FREE char *log = bh_capture_problem(e->capture), *ways = e->ways ? bh_ways_text(e->ways) : NULL;
+    const char *const parts[] = {e->note, ways, log};
+    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+    for (size_t i = 0; i < BH_ARRAY_LEN(parts); i++) {
+        if (parts[i])
+            bh_buf_addf(&out, "%s%s", out.len > 0 ? "; " : "", parts[i]);
+    }
+    return out.len > 0 ? bh_buf_take(&out) : NULL;
 }
 
 static bool gives_outputs(const struct bh_execution *e)
@@ -165,6 +170,7 @@ static void fill_result(struct bh_execution *e)
     r->has_score = r->passed && e->score.known;
     r->score = r->has_score ? e->score.value : 0;
     bh_x_fill_start(e, r);
+    bh_x_fill_ways(e, r);
     if (is_kept(e))
         r->kept_box = bh_asprintf("runs/%s/boxes/%s", e->lease.run.s, e->lease.box.key);
     if (e->in_box_since.ns != 0)
@@ -179,8 +185,8 @@ static void conclude(evutil_socket_t fd, short what, void *arg)
     struct bh_execution *e = bh_x_check(arg);
     (void)fd;
     (void)what;
-    if (!bh_x_start_is_known(e))
-        return; /* called again when it is */
+    if (!bh_x_ways_are_gone(e) || !bh_x_start_is_known(e))
+        return; /* called again when they are */
     fill_result(e);
     bh_collect_free(BH_TAKE(e->collect));
     leave_box(e);
@@ -340,7 +346,7 @@ bool bh_x_command_verdict(struct bh_execution *e, enum bh_phase phase, char *con
     if (e->witness && phase == BH_PHASE_RUN && !good)
         blame(e, end, ret);
     bh_command_free(BH_TAKE(e->command));
-    return good;
+    return !bh_x_was_cut(e, end, ret) && good;
 }
 
 static void on_run_done(void *arg, const struct bh_command_end *end)
@@ -350,6 +356,7 @@ static void on_run_done(void *arg, const struct bh_command_end *end)
     if (bh_x_start_cold(e, end))
         return;
     bool good = bh_x_command_verdict(e, BH_PHASE_RUN, e->lease.run_argv, e->lease.run_ns, end, &verdict);
+    bh_x_stop_ways(e);
     if (!good || (e->lease.n_outputs == 0 && !bh_x_is_judged(e))) {
         bh_x_end(e, &verdict);
         return;
@@ -374,7 +381,7 @@ void bh_x_start_run(struct bh_execution *e, const char *const *empty)
     int rc = open_stdin(e, &err);
     const struct bh_exec_spec exec = {
         .argv = bh_exec_texts(e->arena, e->lease.run_argv, e->lease.n_run),
-        .env = bh_x_secrets_env(e, bh_exec_env(e->arena, &e->lease, bh_x_is_root(e))),
+        .env = bh_x_secrets_env(e, bh_x_env(e, e->arena, bh_x_is_root(e))),
         .cwd = e->lease.workdir,
         .root = bh_x_is_root(e),
         .stdin_fd = e->stdin_fd >= 0 ? e->stdin_fd : e->host->null_fd,
@@ -435,7 +442,7 @@ static void on_setup_done(void *arg, const struct bh_command_end *end)
     struct bh_execution *e = bh_x_check(arg);
     struct bh_verdict verdict;
     if (bh_x_command_verdict(e, BH_PHASE_SETUP, e->lease.setup, e->lease.setup_ns, end, &verdict))
-        begin_run(e);
+        bh_x_with_ways(e, BH_NET_RUN, begin_run);
     else
         bh_x_end(e, &verdict);
     if (e->use)
@@ -449,7 +456,7 @@ static void begin_setup(struct bh_execution *e)
     bh_x_enter(e, BH_X_SETUP, "setup");
     const struct bh_exec_spec exec = {
         .argv = bh_exec_texts(e->arena, e->lease.setup, e->lease.n_setup),
-        .env = bh_exec_env(e->arena, &e->lease, true),
+        .env = bh_x_env(e, e->arena, true),
         .cwd = e->lease.workdir,
         .root = true,
         .stdin_fd = e->host->null_fd,
@@ -467,7 +474,7 @@ static void on_turn(void *arg)
 {
     struct bh_execution *e = bh_x_check(arg);
     if (e->state == BH_X_TURN)
-        begin_setup(e);
+        bh_x_with_ways(e, BH_NET_SETUP, begin_setup);
 }
 
 /* --- the box --- */
@@ -485,14 +492,14 @@ static void on_box(struct bh_execution *e, struct bh_box *box)
     if (rc != 0) {
         bh_x_end_for_host(e, "delivering into the box", rc, err);
     } else if (e->lease.kind != BH_LEASE_RUN) {
-        bh_x_make(e);
+        bh_x_with_ways(e, e->lease.kind == BH_LEASE_SETUP ? BH_NET_SETUP : BH_NET_PREPARE, bh_x_make);
     } else if (e->lease.n_setup == 0) {
-        begin_run(e);
+        bh_x_with_ways(e, BH_NET_RUN, begin_run);
     } else if (e->use) {
         bh_x_enter(e, BH_X_TURN, NULL);
         bh_shared_setup_begin(e->use, on_turn);
     } else {
-        begin_setup(e);
+        bh_x_with_ways(e, BH_NET_SETUP, begin_setup);
     }
 }
 
@@ -685,6 +692,7 @@ void bh_execution_free(struct bh_execution *e)
     bh_snapshot_job_forget(e->job);
     bh_x_drop_secrets(e);
     bh_x_drop_check(e);
+    bh_x_drop_ways(e);
     leave_box(e);
     bh_x_leave_server(e);
     bh_x_drop_start(e);

@@ -24,6 +24,8 @@ struct bh_execution_host { /* borrowed by every execution */
     struct bh_snapshots *snapshots;
     struct bh_warm_servers *warm;
     struct bh_secret_desk *secrets;
+    struct bh_brokers *brokers;
+    const char *home;
     int null_fd;
     void *arg;
     /* "booting", "setup", "running", "collecting", "checking" */

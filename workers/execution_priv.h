@@ -7,6 +7,7 @@
  *   execution_warm.c      preparations that become fork servers, attempts that are forks
  *   execution_secrets.c   what `run` alone is given, and its mask
  *   execution_check.c     what comes between the outputs and the end: check, score
+ *   execution_ways.c      what its box may reach
  */
 #pragma once
 
@@ -19,6 +20,7 @@
 #include "workers/score.h"
 #include "workers/verdict.h"
 #include "workers/warm_servers.h"
+#include "workers/ways.h"
 
 enum bh_execution_state {
     BH_X_FINDING, /* what it starts from, or what has been made already */
@@ -74,6 +76,11 @@ struct bh_execution {
     bool cold;                     /* that one has been tried */
     struct bh_snapshot_wait *wait; /* for the digest of what it started from */
     bool waited;
+    struct bh_ways *ways; /* out of its box; NULL: there is none */
+    bool ways_closing, ways_gone;
+    void (*next)(struct bh_execution *e); /* once they are open */
+    bool is_cut;                          /* it was stopped, and why: */
+    struct bh_verdict cut;
     int *uses; /* descriptors: snapshots that may not go yet */
     size_t n_uses;
     struct bh_secrets_call *finding;
@@ -140,6 +147,18 @@ void bh_x_make(struct bh_execution *e);       /* in the box: SETUP, PREPARE */
 bool bh_x_start_is_known(struct bh_execution *e);
 void bh_x_fill_start(const struct bh_execution *e, struct bh_result *r);
 void bh_x_drop_start(struct bh_execution *e);
+
+/* execution_ways.c */
+/* The phase begins: `next` is called when its box reaches what it may reach in it, maybe from inside. */
+void bh_x_with_ways(struct bh_execution *e, enum bh_net_phase phase, void (*next)(struct bh_execution *e));
+const char *const *bh_x_env(struct bh_execution *e, struct bh_arena *arena, bool root); /* of the phase */
+/* It was stopped for what its box did: that is the verdict then. */
+bool bh_x_was_cut(struct bh_execution *e, const struct bh_command_end *end, struct bh_verdict *verdict);
+void bh_x_stop_ways(struct bh_execution *e); /* nothing runs any more */
+/* Whether all that was decided is known: else conclude comes again. */
+bool bh_x_ways_are_gone(struct bh_execution *e);
+void bh_x_fill_ways(const struct bh_execution *e, struct bh_result *r);
+void bh_x_drop_ways(struct bh_execution *e); /* at once, with the box that they are of */
 
 /* execution_check.c */
 bool bh_x_is_judged(const struct bh_execution *e); /* there is something to come after the outputs */

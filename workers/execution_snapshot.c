@@ -232,7 +232,7 @@ void bh_x_make(struct bh_execution *e)
     bh_x_enter(e, BH_X_SETUP, "setup");
     struct bh_exec_spec exec = {
         .argv = bh_exec_texts(e->arena, setup ? l->setup : l->prepare, setup ? l->n_setup : l->n_prepare),
-        .env = bh_exec_env(e->arena, l, root),
+        .env = bh_x_env(e, e->arena, root),
         .cwd = l->workdir,
         .root = root,
         .stdin_fd = e->host->null_fd,

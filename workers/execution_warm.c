@@ -122,6 +122,7 @@ bool bh_x_start_cold(struct bh_execution *e, const struct bh_command_end *end)
     give_server_up(e, why);
     bh_command_free(BH_TAKE(e->command));
     bh_close(BH_TAKE_FD(e->stdin_fd));
+    bh_x_drop_ways(e);
     e->state = BH_X_BOOTING;
     bh_x_leave_own(e, on_warm_box_gone);
     return true;

@@ -20,6 +20,7 @@
 #include "workers/deliver.h"
 #include "workers/exec_env.h"
 #include "workers/lease_limits.h"
+#include "workers/ways.h"
 
 #define MAGIC 0x6a756467u
 
@@ -35,6 +36,7 @@ struct bh_judge {
     char *key;
     struct bh_box_handle *box;
     struct bh_command *command;
+    struct bh_ways *ways; /* what its box may reach; NULL: nothing */
     struct bh_box_call *closing;
     struct bh_score_read *scoring;
     struct bh_limits limits;
@@ -50,6 +52,11 @@ static struct bh_judge *check(void *arg)
     return j;
 }
 
+static void on_ways_gone(void *arg)
+{
+    event_active(check(arg)->later, EV_TIMEOUT, 0);
+}
+
 /* Takes the verdict. */
 static void end_with(struct bh_judge *j, struct bh_verdict *verdict)
 {
@@ -59,7 +66,10 @@ static void end_with(struct bh_judge *j, struct bh_verdict *verdict)
     bh_command_free(BH_TAKE(j->command));
     bh_box_call_forget(BH_TAKE(j->closing));
     bh_score_forget(BH_TAKE(j->scoring));
-    event_active(j->later, EV_TIMEOUT, 0);
+    if (j->ways)
+        bh_ways_close(j->ways, on_ways_gone, j);
+    else
+        event_active(j->later, EV_TIMEOUT, 0);
 }
 
 static void end_for_host(struct bh_judge *j, const char *while_what, int code, const struct bh_err *err)
@@ -189,6 +199,7 @@ static int start_check(struct bh_judge *j, struct bh_err **err)
     int rc = deliver(j, &delivery, err);
     if (rc != 0)
         return rc;
+    const char *const *env = bh_exec_env_of_check(j->arena, lease, root);
     const struct bh_command_spec spec = {
         .loop = j->spec.host->loop,
         .box = bh_box_handle_box(j->box),
@@ -196,7 +207,7 @@ static int start_check(struct bh_judge *j, struct bh_err **err)
         .exec =
             {
                 .argv = bh_exec_texts(j->arena, lease->check.argv, lease->check.n_argv),
-                .env = bh_exec_env_of_check(j->arena, lease, root),
+                .env = j->ways ? bh_ways_env(j->ways, j->arena, env) : env,
                 .cwd = lease->workdir,
                 .root = root,
                 .stdin_fd = j->spec.host->null_fd,
@@ -216,10 +227,56 @@ static int start_check(struct bh_judge *j, struct bh_err **err)
     return bh_command_start(&spec, on_checked, j, &j->command, err);
 }
 
+static void begin_check(struct bh_judge *j)
+{
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    int rc = start_check(j, &err);
+    if (rc != 0)
+        end_for_host(j, "starting check", rc, err);
+}
+
+/* --- what it may reach --- */
+
+static void on_ways_ready(void *arg, int code, const struct bh_err *err)
+{
+    struct bh_judge *j = check(arg);
+    if (code != 0)
+        end_for_host(j, "opening what the box of the check may reach", code, err);
+    else
+        begin_check(j);
+}
+
+static void on_ways_broken(void *arg, bool budget BH_UNUSED, const char *why)
+{
+    struct bh_judge *j = check(arg);
+    struct bh_verdict verdict;
+    if (j->state == ENDED)
+        return;
+    bh_verdict_failed(&verdict, BH_REASON_HOST, "%s", why);
+    end_with(j, &verdict);
+}
+
+static void open_ways(struct bh_judge *j)
+{
+    const struct bh_execution_host *host = j->spec.host;
+    const struct bh_ways_spec spec = {
+        .loop = host->loop,
+        .brokers = host->brokers,
+        .helper = host->helper,
+        .home = host->home,
+        .lease = j->spec.lease,
+        .box = bh_box_handle_box(j->box),
+        .phases = BH_WAYS(BH_NET_CHECK),
+        .broken = on_ways_broken,
+        .arg = j,
+    };
+    j->ways = bh_ways_new(&spec);
+    bh_ways_enter(j->ways, BH_NET_CHECK, on_ways_ready, j);
+}
+
 static void on_created(void *arg, int code, const struct bh_err *error)
 {
     struct bh_judge *j = check(arg);
-    BH_CLEANUP_ERR struct bh_err *err = NULL;
     if (j->state == ENDED)
         return;
     if (code != 0) {
@@ -229,9 +286,10 @@ static void on_created(void *arg, int code, const struct bh_err *error)
     const struct bh_limits own = bh_exec_limits(j->spec.lease);
     j->held = j->spec.host->boxes->ops->enforced(bh_box_handle_box(j->box), &own);
     j->state = CHECKING;
-    int rc = start_check(j, &err);
-    if (rc != 0)
-        end_for_host(j, "starting check", rc, err);
+    if (bh_ways_needed(j->spec.lease, BH_WAYS(BH_NET_CHECK)))
+        open_ways(j);
+    else
+        begin_check(j);
 }
 
 /* A command that ran has been answered before. */
@@ -319,6 +377,7 @@ void bh_judge_free(struct bh_judge *j)
         return;
     BH_ASSERT(j->magic == MAGIC);
     bh_command_free(j->command);
+    bh_ways_free(j->ways);
     bh_box_call_forget(j->closing);
     bh_score_forget(j->scoring);
     if (j->box)

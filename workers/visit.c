@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A person's command beside an agent: with all that is the agent's, and nothing that it does is the execution's. */
 #include "workers/box_call.h"
-#include "workers/exec_env.h"
 #include "workers/execution_priv.h"
 #include "workers/worker.h"
 
@@ -31,7 +30,7 @@ struct bh_box_call *bh_execution_visit(struct bh_execution *e, const struct bh_w
     struct bh_arena *arena = bh_arena_new();
     const struct bh_exec_spec exec = {
         .argv = visit->argv,
-        .env = with_more(arena, bh_exec_env(arena, &e->lease, root), visit->more_env),
+        .env = with_more(arena, bh_x_env(e, arena, root), visit->more_env),
         .cwd = e->lease.workdir,
         .root = root,
         .terminal = visit->terminal,

@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/val.h"
+#include "workers/brokers.h"
 #include "workers/engine_link.h"
 #include "workers/execution.h"
 #include "workers/verdict.h"
@@ -61,6 +62,7 @@ struct bh_worker {
     struct bh_shared_boxes *shared;
     struct bh_snapshots *snapshots;
     struct bh_warm_servers *warm;
+    struct bh_brokers *brokers;
     struct bh_engine_link *link;
     struct parked work, control;
     struct bh_list messages;
@@ -394,6 +396,7 @@ static int open_parts(struct bh_worker *w, const struct bh_worker_options *optio
     w->snapshots = bh_snapshots_new(w->loop, w->boxes, w->home);
     w->warm = bh_warm_servers_new(w->loop);
     w->secrets = bh_secret_desk_new(w->loop, w->home);
+    w->brokers = bh_brokers_new(w->loop);
     w->host = (struct bh_execution_host){
         .loop = w->loop,
         .boxes = w->boxes,
@@ -402,6 +405,8 @@ static int open_parts(struct bh_worker *w, const struct bh_worker_options *optio
         .snapshots = w->snapshots,
         .warm = w->warm,
         .secrets = w->secrets,
+        .brokers = w->brokers,
+        .home = w->home,
         .null_fd = w->null_fd,
         .arg = w,
         .state = on_state,
@@ -493,6 +498,7 @@ void bh_worker_free(struct bh_worker *w)
         bh_execution_free(((struct live *)value)->execution);
     bh_shared_boxes_free(w->shared);
     bh_warm_servers_free(w->warm);
+    bh_brokers_free(w->brokers);
     bh_snapshots_free(w->snapshots);
     bh_engine_link_free(w->link);
     bh_secret_desk_free(w->secrets);

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decisions into the audit log (decisions.h). The log is synced for every batch, so it is written on the helper thread,
+ * one batch at a time; whoever waits for the end of an execution waits for the last one.
+ */
+#include "workers/decisions.h"
+
+#include "base/buf.h"
+#include "base/home.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/val.h"
+#include "workers/helper.h"
+
+enum { SINGLE_MAX = 1000 /* lines of one execution */, SHOWN = 3 };
+
+struct batch { /* of the helper thread while it is written */
+    char *home;
+    struct bh_audit_entry *entries;
+    struct bh_val **fields; /* of the entries, owned */
+    size_t n, cap_entries, cap_fields;
+    char *problem;
+};
+
+struct bh_decisions {
+    struct bh_helper *helper;
+    const char *home;
+    const struct bh_lease *lease;
+    struct batch *next; /* is being filled; NULL: nothing to write */
+    struct bh_job *job;
+    void (*done)(void *arg);
+    void *arg;
+    int64_t lines;   /* of it alone */
+    int64_t more[2]; /* that were only counted: connections, calls */
+    int64_t more_denied[2];
+    int64_t denied;
+    char *shown[SHOWN];
+    size_t n_shown;
+    char *problem; /* of the log */
+};
+
+/* --- batches --- */
+
+static void free_batch(void *data)
+{
+    struct batch *b = data;
+    for (size_t i = 0; i < b->n; i++)
+        bh_val_free(b->fields[i]);
+    bh_free(b->fields);
+    bh_free(b->entries);
+    bh_free(b->home);
+    bh_free(b->problem);
+    bh_free(b);
+}
+
+static void write_batch(void *data)
+{
+    struct batch *b = data;
+    struct bh_home home;
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    int rc = bh_home_open(b->home, false, &home, &err);
+    if (rc == 0) {
+        rc = bh_audit_add_all(&home, b->entries, b->n, &err);
+        bh_home_close(&home);
+    }
+    if (rc != 0)
+        b->problem = bh_strdup(bh_err_message(err));
+}
+
+static void write_next(struct bh_decisions *d);
+static void on_written(void *owner, void *data);
+
+static const struct bh_job_ops batch_ops = {write_batch, on_written, free_batch};
+
+static void on_written(void *owner, void *data)
+{
+    struct bh_decisions *d = owner;
+    struct batch *b = data;
+    d->job = NULL;
+    if (b->problem && !d->problem) {
+        bh_log(BH_LOG_ERROR, "audit.lost", "instance", d->lease->instance.s, "error", b->problem, NULL);
+        d->problem = BH_TAKE(b->problem);
+    }
+    write_next(d);
+}
+
+static void write_next(struct bh_decisions *d)
+{
+    if (d->job)
+        return; /* what has come meanwhile goes together */
+    if (d->next)
+        d->job = bh_helper_submit(d->helper, &batch_ops, d, BH_TAKE(d->next));
+    else if (d->done)
+        BH_TAKE(d->done)(d->arg);
+}
+
+static struct bh_val *add_line(struct bh_decisions *d, enum bh_audit_kind kind)
+{
+    if (!d->next) {
+        d->next = bh_alloc(sizeof(*d->next));
+        d->next->home = bh_strdup(d->home);
+    }
+    struct batch *b = d->next;
+    struct bh_val *fields = bh_val_map();
+    bh_val_set_str(fields, "run", d->lease->run.s);
+    bh_val_set_str(fields, "agent", d->lease->agent);
+    bh_val_set_str(fields, "instance", d->lease->instance.s);
+    size_t at = b->n;
+    *BH_PUSH(b->fields, at, b->cap_fields) = fields;
+    *BH_PUSH(b->entries, b->n, b->cap_entries) = (struct bh_audit_entry){kind, fields};
+    return fields;
+}
+
+static void copy_fields(struct bh_val *to, const struct bh_val *from, const char *const *keys)
+{
+    for (; *keys; keys++) {
+        const struct bh_val *v = bh_val_get(from, *keys);
+        if (v)
+            bh_val_set(to, *keys, bh_val_copy(v));
+    }
+}
+
+/* --- single ones --- */
+
+static bool is_denied(const struct bh_val *msg)
+{
+    return !bh_streq(bh_val_str_of(msg, "verdict"), "allow");
+}
+
+/* A line of its own, or only counted. */
+static bool has_room(struct bh_decisions *d, int what, const struct bh_val *msg)
+{
+    if (d->lines++ < SINGLE_MAX)
+        return true;
+    d->more[what]++;
+    d->more_denied[what] += is_denied(msg);
+    return false;
+}
+
+static void note_denial(struct bh_decisions *d, char *what, const char *why)
+{
+    BH_CLEANUP_FREE char *own = what;
+    d->denied++;
+    if (d->lease->tainted || d->n_shown == SHOWN)
+        return;
+    for (size_t i = 0; i < d->n_shown; i++) {
+        if (bh_starts_with(d->shown[i], own))
+            return;
+    }
+    d->shown[d->n_shown++] = why ? bh_asprintf("%s (%s)", own, why) : bh_strdup(own);
+}
+
+void bh_decisions_egress(struct bh_decisions *d, const struct bh_val *msg)
+{
+    static const char *const keys[] = {"phase", "host", "port", "address", "verdict", "reason", "up", "down", NULL};
+    if (is_denied(msg)) {
+        const char *host = bh_val_str_of(msg, "host");
+        note_denial(d, bh_asprintf("%s:%lld", host ? host : "", (long long)bh_val_int_of(msg, "port")),
+                    bh_val_str_of(msg, "reason"));
+    }
+    if (!has_room(d, 0, msg))
+        return;
+    struct bh_val *fields = add_line(d, BH_AUDIT_EGRESS);
+    bh_val_set_str(fields, "box", d->lease->box.id);
+    copy_fields(fields, msg, keys);
+    write_next(d);
+}
+
+void bh_decisions_call(struct bh_decisions *d, const char *endpoint, const struct bh_val *msg)
+{
+    static const char *const keys[] = {"method", "path", "status",    "verdict",    "reason",
+                                       "up",     "down", "tokens_in", "tokens_out", NULL};
+    if (is_denied(msg)) {
+        const char *method = bh_val_str_of(msg, "method"), *path = bh_val_str_of(msg, "path");
+        note_denial(d, bh_asprintf("%s %s of %s", method ? method : "", path ? path : "", endpoint),
+                    bh_val_str_of(msg, "reason"));
+    }
+    if (!has_room(d, 1, msg))
+        return;
+    struct bh_val *fields = add_line(d, BH_AUDIT_CALL);
+    bh_val_set_str(fields, "endpoint", endpoint);
+    copy_fields(fields, msg, keys);
+    write_next(d);
+}
+
+void bh_decisions_secret(struct bh_decisions *d, const char *endpoint, const char *secret)
+{
+    struct bh_val *fields = add_line(d, BH_AUDIT_SECRET);
+    bh_val_set_str(fields, "secret", secret);
+    bh_val_set_str(fields, "endpoint", endpoint);
+    write_next(d);
+}
+
+/* --- the end --- */
+
+static void add_counted(struct bh_decisions *d)
+{
+    static const enum bh_audit_kind kinds[] = {BH_AUDIT_EGRESS, BH_AUDIT_CALL};
+    for (int i = 0; i < 2; i++) {
+        if (d->more[i] == 0)
+            continue;
+        struct bh_val *fields = add_line(d, kinds[i]);
+        bh_val_set_int(fields, "more", d->more[i]);
+        bh_val_set_int(fields, "denied", d->more_denied[i]);
+        d->more[i] = d->more_denied[i] = 0;
+    }
+}
+
+void bh_decisions_flush(struct bh_decisions *d, void (*done)(void *arg), void *arg)
+{
+    add_counted(d);
+    d->done = done;
+    d->arg = arg;
+    write_next(d);
+}
+
+char *bh_decisions_text(const struct bh_decisions *d)
+{
+    if (d->problem)
+        return bh_asprintf("its decisions could not be written to the audit log: %s", d->problem);
+    if (d->denied == 0)
+        return NULL;
+    BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+    bh_buf_addf(&out, "%lld connection%s or call%s denied", (long long)d->denied, d->denied == 1 ? "" : "s",
+                d->denied == 1 ? " was" : "s were");
+    for (size_t i = 0; i < d->n_shown; i++) {
+        bh_buf_adds(&out, i == 0 ? ": " : ", ");
+        bh_escape_terminal(&out, d->shown[i], strlen(d->shown[i]));
+    }
+    if (d->n_shown == SHOWN && d->denied > SHOWN)
+        bh_buf_adds(&out, " …");
+    return bh_buf_take(&out);
+}
+
+struct bh_decisions *bh_decisions_new(struct bh_helper *helper, const char *home, const struct bh_lease *lease)
+{
+    struct bh_decisions *d = bh_alloc(sizeof(*d));
+    *d = (struct bh_decisions){.helper = helper, .home = home, .lease = lease};
+    return d;
+}
+
+void bh_decisions_free(struct bh_decisions *d)
+{
+    if (!d)
+        return;
+    bh_job_forget(d->job);
+    if (d->next) /* nobody waits, and it is to be known all the same */
+        bh_job_forget(bh_helper_submit(d->helper, &batch_ops, NULL, d->next));
+    for (size_t i = 0; i < d->n_shown; i++)
+        bh_free(d->shown[i]);
+    bh_free(d->problem);
+    bh_free(d);
+}

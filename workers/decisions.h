@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was decided about the connections and calls of one execution: each goes into the audit log, and in sum into the
+ * words about its end. A box can cause as many decisions as it likes: beyond a bound they are only counted, and one
+ * line says how many there were.
+ */
+#pragma once
+
+#include "artifact-bus/lease.h"
+#include "policies/audit.h"
+
+struct bh_decisions;
+struct bh_helper;
+struct bh_val;
+
+/* Borrows all. */
+struct bh_decisions *bh_decisions_new(struct bh_helper *helper, const char *home, const struct bh_lease *lease);
+/* One more. `msg`: the fields of a broker's message. */
+void bh_decisions_egress(struct bh_decisions *d, const struct bh_val *msg);
+void bh_decisions_call(struct bh_decisions *d, const char *endpoint, const struct bh_val *msg);
+void bh_decisions_secret(struct bh_decisions *d, const char *endpoint, const char *secret);
+/*
+ * What is not on the disk yet is written. `done` is called once, when all of it is, unless `d` is freed before; where
+ * there is nothing to write from inside.
+ */
+void bh_decisions_flush(struct bh_decisions *d, void (*done)(void *arg), void *arg);
+/*
+ * For people, NULL where there is nothing to say: "2 connections were denied: example.org:443 (not in the list)". Of a
+ * tainted execution without names, which it has chosen. The caller frees it.
+ */
+char *bh_decisions_text(const struct bh_decisions *d);
+void bh_decisions_free(struct bh_decisions *d); /* NULL is fine */
