@@ -177,7 +177,7 @@ static void a_newer_store_is_refused_untouched(void **state)
     struct bh_store *s = NULL;
     struct bh_err *why = NULL;
     T_INT(bh_store_open(&h->home, BH_STORE_WRITE, &s, &why), -BH_E_STORE_VERSION);
-    T_TRUE(strstr(bh_err_message(why), "bulkhead.db': the store has version 7, this bulkhead knows up to 4") != NULL);
+    T_TRUE(strstr(bh_err_message(why), "bulkhead.db': the store has version 7, this bulkhead knows up to 5") != NULL);
     T_STR(bh_err_get_hint(why), "use the newer bulkhead, or another --home");
     bh_err_free(why);
     T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "version 7");
@@ -199,7 +199,7 @@ static void an_older_store_is_brought_up(void **state)
               "ALTER TABLE attempts DROP COLUMN snapshot_reused; ALTER TABLE attempts DROP COLUMN score; "
               "PRAGMA user_version=1");
     struct bh_store *s = NULL;
-    T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "has version 1, this bulkhead reads 4");
+    T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "has version 1, this bulkhead reads 5");
     s = open_store(h, BH_STORE_WRITE);
     T_OK(read_all(s, id.s, &err));
     struct bh_attempt_row attempt = {.run = id.s, .instance = (char *)(uintptr_t) "i", .output_dropped = 3};

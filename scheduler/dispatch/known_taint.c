@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Digests of a submission against the artifacts of all runs. */
+#include "scheduler/dispatch/known_taint.h"
+
+#include <string.h>
+
+#include "artifact-bus/cas.h"
+#include "base/mem.h"
+#include "scheduler/dispatch/submission.h"
+
+struct finder {
+    struct bh_store *store;
+    struct bh_val *files, *sources, *why;
+};
+
+/* 1 where the content is known, with the words noted under `name`. */
+static int find(struct finder *f, const char *digest, int64_t size, const char *name, struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *who = NULL;
+    if (!digest || size == 0)
+        return 0;
+    int rc = bh_store_find_tainted(f->store, digest, &who, err);
+    if (rc != 0 || !who)
+        return rc;
+    bh_val_set_str(f->why, name, who);
+    return 1;
+}
+
+static int find_file(struct finder *f, const char *path, const struct bh_val *entries, struct bh_err **err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < bh_val_len(entries) && rc == 0; i++) {
+        const struct bh_val *entry = bh_val_at(entries, i);
+        rc = find(f, bh_val_str_of(entry, "digest"), bh_val_int_of(entry, "size"), path, err);
+    }
+    if (rc == 1)
+        bh_val_add(f->files, bh_val_str(path));
+    return rc < 0 ? rc : 0;
+}
+
+static int find_prompt(struct finder *f, const char *path, const char *text, struct bh_err **err)
+{
+    char hex[BH_DIGEST_TEXT];
+    size_t len = text ? strlen(text) : 0;
+    struct bh_digest digest = bh_digest_of(text ? text : "", len);
+    int rc = find(f, bh_digest_format(&digest, hex), (int64_t)len, path, err);
+    if (rc == 1)
+        bh_val_add(f->files, bh_val_str(path));
+    return rc < 0 ? rc : 0;
+}
+
+static int find_source(struct finder *f, const char *name, const struct bh_val *entry, struct bh_err **err)
+{
+    int rc = find(f, bh_val_str_of(entry, "digest"), bh_val_int_of(entry, "size"), name, err);
+    if (rc == 1)
+        bh_val_add(f->sources, bh_val_str(name));
+    return rc < 0 ? rc : 0;
+}
+
+int bh_known_taint_find(struct bh_store *store, struct bh_val *submission, bool *ret_any, struct bh_err **err)
+{
+    BH_CLEANUP_VAL struct bh_val *found = bh_val_map();
+    struct finder f = {store, bh_val_set(found, "files", bh_val_list()), bh_val_set(found, "sources", bh_val_list()),
+                       bh_val_set(found, "why", bh_val_map())};
+    const struct bh_val *files = bh_val_get(submission, "files"), *prompts = bh_val_get(submission, "prompts"),
+                        *sources = bh_val_get(submission, "sources");
+    int rc = 0;
+    for (size_t i = 0; i < bh_val_len(files) && rc == 0; i++)
+        rc = find_file(&f, bh_val_key_at(files, i), bh_val_at(files, i), err);
+    for (size_t i = 0; i < bh_val_len(prompts) && rc == 0; i++)
+        rc = find_prompt(&f, bh_val_key_at(prompts, i), bh_val_get_str(bh_val_at(prompts, i)), err);
+    for (size_t i = 0; i < bh_val_len(sources) && rc == 0; i++)
+        rc = find_source(&f, bh_val_key_at(sources, i), bh_val_at(sources, i), err);
+    *ret_any = bh_val_len(f.why) > 0;
+    if (rc == 0 && *ret_any)
+        bh_val_set(submission, "tainted", BH_TAKE(found));
+    return rc;
+}
+
+static const char **texts_of(const struct bh_val *list, size_t *ret_n)
+{
+    const char **texts = bh_calloc(bh_val_len(list) + 1, sizeof(*texts));
+    *ret_n = 0;
+    for (size_t i = 0; i < bh_val_len(list); i++) {
+        const char *text = bh_val_get_str(bh_val_at(list, i));
+        if (text)
+            texts[(*ret_n)++] = text;
+    }
+    return texts;
+}
+
+void bh_known_taint_options(const struct bh_val *submission, struct bh_plan_options *options)
+{
+    const struct bh_val *tainted = bh_val_get(submission, "tainted");
+    options->tainted_files = texts_of(bh_val_get(tainted, "files"), &options->n_tainted_files);
+    options->tainted_sources = texts_of(bh_val_get(tainted, "sources"), &options->n_tainted_sources);
+}
+
+void bh_known_taint_options_fini(struct bh_plan_options *options)
+{
+    bh_free((void *)(uintptr_t)options->tainted_files);
+    bh_free((void *)(uintptr_t)options->tainted_sources);
+    options->tainted_files = options->tainted_sources = NULL;
+    options->n_tainted_files = options->n_tainted_sources = 0;
+}

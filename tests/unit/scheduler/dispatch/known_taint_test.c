@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes back from outside and is known as tainted. */
+#include "scheduler/dispatch/known_taint.h"
+
+#include "artifact-bus/digest.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "tests/kit/store_kit.h"
+#include "tests/support/t.h"
+
+#define TEXT(s) ((char *)(uintptr_t)(s))
+
+static struct kit_home home;
+static struct bh_store *store;
+
+static int setup(void **state)
+{
+    struct bh_err *err = NULL;
+    struct bh_run_id id = kit_run_id(1);
+    char prompt[BH_DIGEST_TEXT];
+    struct bh_digest of_prompt = bh_digest_of("do it", 5);
+    struct bh_run_row run = kit_run_row(id.s, "succeeded");
+    (void)state;
+    kit_home_make(&home);
+    T_INT(bh_store_open(&home.home, BH_STORE_WRITE, &store, &err), 0);
+    struct bh_artifact_row artifacts[] = {
+        {.run = id.s, .name = TEXT("pages"), .digest = TEXT("sha256:aa"), .label = TEXT("tainted"), .size = 3},
+        {.run = id.s, .name = TEXT("notes"), .digest = TEXT("sha256:bb"), .label = TEXT("trusted"), .size = 3},
+        {.run = id.s, .name = TEXT("void"), .digest = TEXT("sha256:00"), .label = TEXT("tainted")},
+        {.run = id.s,
+         .name = TEXT("said"),
+         .digest = bh_digest_format(&of_prompt, prompt),
+         .label = TEXT("tainted"),
+         .size = 5},
+    };
+    struct bh_store_batch batch = {.run = id.s, .run_row = &run, .artifacts = artifacts, .n_artifacts = 4};
+    T_INT(bh_store_commit(store, &batch, &err), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    bh_store_close(store);
+    kit_home_remove(&home);
+    return 0;
+}
+
+static struct bh_val *submission(const char *json)
+{
+    struct bh_val *v = NULL;
+    T_INT(bh_json_parse(json, strlen(json), &v, NULL), 0);
+    return v;
+}
+
+static void what_is_known_is_found(void **state)
+{
+    struct bh_err *err = NULL;
+    bool any = false;
+    (void)state;
+    BH_CLEANUP_VAL struct bh_val *v = submission(
+        "{\"files\":{\"a\":[{\"digest\":\"sha256:bb\",\"size\":3}],\"b\":[{\"digest\":\"sha256:bb\",\"size\":3},"
+        "{\"digest\":\"sha256:aa\",\"size\":3}],\"c\":[{\"digest\":\"sha256:00\",\"size\":0}]},"
+        "\"prompts\":{\"p.md\":\"do it\",\"q.md\":\"do not\"},"
+        "\"sources\":{\"s\":{\"digest\":\"sha256:aa\",\"size\":3},\"t\":{\"digest\":\"sha256:cc\",\"size\":3}}}");
+    T_INT(bh_known_taint_find(store, v, &any, &err), 0);
+    T_TRUE(any);
+    struct bh_plan_options options = {0};
+    bh_known_taint_options(v, &options);
+    T_INT(options.n_tainted_files, 2);
+    T_STR(options.tainted_files[0], "b");
+    T_STR(options.tainted_files[1], "p.md");
+    T_INT(options.n_tainted_sources, 1);
+    T_STR(options.tainted_sources[0], "s");
+    const struct bh_val *why = bh_val_get(bh_val_get(v, "tainted"), "why");
+    BH_CLEANUP_FREE char *want = bh_asprintf("'pages' of run %s", kit_run_id(1).s);
+    T_STR(bh_val_str_of(why, "s"), want);
+    bh_known_taint_options_fini(&options);
+}
+
+static void nothing_known_notes_nothing(void **state)
+{
+    struct bh_err *err = NULL;
+    bool any = true;
+    struct bh_plan_options options = {0};
+    (void)state;
+    BH_CLEANUP_VAL struct bh_val *v =
+        submission("{\"files\":{\"a\":[{\"digest\":\"sha256:bb\",\"size\":3}]},\"prompts\":{},\"sources\":{}}");
+    T_INT(bh_known_taint_find(store, v, &any, &err), 0);
+    T_TRUE(!any);
+    T_TRUE(bh_val_get(v, "tainted") == NULL);
+    bh_known_taint_options(v, &options);
+    T_INT(options.n_tainted_files + options.n_tainted_sources, 0);
+    bh_known_taint_options_fini(&options);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_known_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_known_notes_nothing, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
