@@ -7,11 +7,13 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "policies/site.h"
+#include "policies/trust.h"
 #include "scheduler/dispatch/submission.h"
 
 /* Errors of one document, and with -o json its warnings too. */
 struct findings {
     struct bh_errlist errors, warnings;
+    bool policy; /* asked for */
 };
 
 static void copy_warning(struct bh_errlist *to, const struct bh_err *warning)
@@ -34,6 +36,8 @@ static void look(const char *file, const struct bh_policy *policy, struct findin
     if (rc == 0)
         rc = bh_submission_make(doc.plan, doc.file, NULL, 0, false, NULL, NULL, &f->errors);
     if (rc == 0)
+        rc = bh_trust_check(doc.plan, policy, &f->errors);
+    if (rc == 0 && f->policy)
         rc = bh_policy_check(policy, doc.plan, &f->errors);
     for (size_t i = 0; doc.plan && i < doc.plan->n_warnings; i++)
         copy_warning(&f->warnings, doc.plan->warnings[i]);
@@ -76,9 +80,8 @@ static int lint(const struct bh_args *args)
 {
     struct findings f = {0};
     struct bh_policy policy = {0};
-    int rc = 0;
-    if (bh_args_has(args, "policy"))
-        rc = bh_policy_load(bh_args_get(args, "policy"), &policy, &f.errors);
+    f.policy = bh_args_has(args, "policy"); /* else it only says which addresses need not be public */
+    int rc = bh_policy_load(f.policy ? bh_args_get(args, "policy") : NULL, &policy, &f.errors);
     for (size_t i = 0; rc == 0 && i < args->n_operands; i++)
         look(args->operands[i], &policy, &f);
     bh_policy_fini(&policy);

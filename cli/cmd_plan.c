@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/plan_text.h"
 #include "policies/site.h"
+#include "policies/trust.h"
 #include "scheduler/dispatch/submission.h"
 
 struct format {
@@ -55,6 +56,8 @@ static void plan_file(const struct bh_args *args, const struct format *format, c
         rc = bh_submission_make(doc.plan, doc.file, NULL, 0, false, NULL, NULL, errors);
     if (rc == 0)
         rc = bh_policy_load(NULL, &policy, errors);
+    if (rc == 0)
+        rc = bh_trust_check(doc.plan, &policy, errors);
     if (rc == 0)
         rc = bh_policy_check(&policy, doc.plan, errors);
     if (rc == 0) {

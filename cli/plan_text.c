@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints plans. Text from the document is escaped for the terminal; names are safe by their grammar. */
+/* Prints plans as text. What comes from the document is escaped for the terminal; names are safe by their grammar. */
 #include "cli/plan_text.h"
 
 #include <inttypes.h>
@@ -12,6 +12,30 @@
 static const char *label_text(enum bh_label label)
 {
     return label == BH_TAINTED ? "tainted" : "trusted";
+}
+
+/* ", private (mine.txt (private source))" */
+static void print_private(const char *why)
+{
+    if (!why)
+        return;
+    printf(", private (");
+    bh_cli_print_escaped(why);
+    printf(")");
+}
+
+static void print_sources(const struct bh_plan *plan)
+{
+    const struct bh_pipeline *p = plan->pipeline;
+    for (size_t i = 0; i < p->n_sources; i++) {
+        const struct bh_source *s = &p->sources[i];
+        printf("%s  %s: %s%s%s\n", i == 0 ? "\nsources:\n" : "", s->name.s,
+               label_text(plan->source_tainted[i] ? BH_TAINTED : BH_TRUSTED),
+               !plan->source_tainted[i] ? ""
+               : s->untrusted           ? " (untrusted: true)"
+                                        : " (an earlier run knows its content)",
+               s->private_ ? ", private" : "");
+    }
 }
 
 static void print_asks(const struct bh_plan *plan)
@@ -44,8 +68,8 @@ static void print_limits(const struct bh_limits *limits)
 
 static void print_box(const struct bh_plan *plan, const struct bh_plan_box *box)
 {
-    printf("  %s (%s, %s, base %s, network ", box->id, bh_topology_text(box->topology), label_text(box->label),
-           box->base);
+    printf("  %s (%s, %s%s, base %s, network ", box->id, bh_topology_text(box->topology), label_text(box->label),
+           box->private_ ? ", private" : "", box->base);
     bh_cli_print_escaped(box->network);
     printf(", user %s):", box->user);
     for (size_t i = 0; i < box->n_agents; i++)
@@ -61,8 +85,8 @@ static void print_box(const struct bh_plan *plan, const struct bh_plan_box *box)
 static void print_inputs(const struct bh_plan_agent *agent)
 {
     for (size_t i = 0; i < agent->n_inputs; i++)
-        printf("%s%s%s", i == 0 ? "    reads " : ", ", agent->inputs[i].name,
-               agent->inputs[i].optional ? " (if there)" : "");
+        printf("%s%s%s%s", i == 0 ? "    reads " : ", ", agent->inputs[i].name,
+               agent->inputs[i].tainted ? " (tainted)" : "", agent->inputs[i].optional ? " (if there)" : "");
     if (agent->n_inputs > 0)
         printf("\n");
     for (size_t i = 0; i < agent->n_left_out; i++)
@@ -77,7 +101,28 @@ static void print_outputs(const struct bh_plan_agent *agent)
         printf("%s%s", i == 0 ? "    writes " : ", ",
                agent->outputs[i].name ? agent->outputs[i].name : agent->outputs[i].glob);
     if (agent->n_outputs > 0)
+        printf("%s%s\n", agent->label == BH_TAINTED ? " (tainted)" : "", agent->private_why ? " (private)" : "");
+}
+
+/* What lets tainted things in, and what tainted things decide. */
+static void print_gates(const struct bh_plan *plan, const struct bh_plan_agent *agent)
+{
+    if (agent->gated)
+        printf("    gate: a person approves before it starts\n");
+    for (size_t i = 0; i < agent->n_gates; i++)
+        printf("    gate: %s, by %s%s\n", agent->gates[i].artifact, bh_gate_kind_text(agent->gates[i].kind),
+               agent->gates[i].kind == BH_GATE_VALIDATE ? "" : ", which clears the label");
+    for (size_t i = 0; i < agent->n_steered_by; i++) {
+        printf("    steered by ");
+        bh_cli_print_escaped(agent->steered_why[i]);
         printf("\n");
+    }
+    if (plan->boxes[agent->box].label != BH_TAINTED || plan->n_params == 0)
+        return;
+    printf("    parameters that it is told: %s", agent->n_params == 0 ? "none" : "");
+    for (size_t i = 0; i < agent->n_params; i++)
+        printf("%s%s", i == 0 ? "" : ", ", agent->params[i]);
+    printf("\n");
 }
 
 static void print_after(const struct bh_plan *plan, const struct bh_plan_agent *agent)
@@ -125,12 +170,14 @@ static void print_agent(const struct bh_plan *plan, const struct bh_plan_agent *
         bh_cli_print_escaped(agent->why);
         printf(")");
     }
+    print_private(agent->private_why);
     printf("\n");
     if (plan->boxes[agent->box].shared) /* else it has a box of its own, and they are said there */
         print_limits(&agent->limits);
     print_after(plan, agent);
     print_inputs(agent);
     print_outputs(agent);
+    print_gates(plan, agent);
     print_attempts(agent);
     if (agent->reason) {
         printf("    why there: ");
@@ -144,6 +191,7 @@ void bh_plan_print_text(const struct bh_plan *plan)
     printf("%s: %zu agent%s in %zu box%s\n\n", plan->pipeline->name.s, plan->n_agents, plan->n_agents == 1 ? "" : "s",
            plan->n_boxes, plan->n_boxes == 1 ? "" : "es");
     print_asks(plan);
+    print_sources(plan);
     printf("\nboxes:\n");
     for (size_t i = 0; i < plan->n_boxes; i++)
         print_box(plan, &plan->boxes[i]);
@@ -158,57 +206,5 @@ void bh_plan_print_text(const struct bh_plan *plan)
         if (bh_err_line(plan->warnings[i]) > 0)
             printf(" (line %d)", bh_err_line(plan->warnings[i]));
         printf("\n");
-    }
-}
-
-static const char *edge_style(enum bh_edge_kind kind)
-{
-    switch (kind) {
-    case BH_EDGE_BARRIER:
-        return "dotted";
-    case BH_EDGE_OPTIONAL:
-        return "dashed";
-    case BH_EDGE_NEEDS:
-    case BH_EDGE_DATA:
-        return "solid";
-    }
-    return "solid";
-}
-
-void bh_plan_print_dot(const struct bh_plan *plan)
-{
-    printf("digraph \"%s\" {\n  rankdir=LR;\n  node [shape=box];\n", plan->pipeline->name.s);
-    for (size_t i = 0; i < plan->n_boxes; i++) {
-        const struct bh_plan_box *box = &plan->boxes[i];
-        printf("  subgraph \"cluster_%zu\" {\n    label=\"%s (%s)\";\n", i, box->id, label_text(box->label));
-        for (size_t k = 0; k < box->n_agents; k++)
-            printf("    a%zu [label=\"%s\"%s];\n", box->agents[k], plan->agents[box->agents[k]].name,
-                   plan->agents[box->agents[k]].label == BH_TAINTED ? ", color=red" : "");
-        printf("  }\n");
-    }
-    for (size_t i = 0; i < plan->n_agents; i++) {
-        for (size_t k = 0; k < plan->agents[i].n_after; k++)
-            printf("  a%zu -> a%zu [style=%s];\n", plan->agents[i].after[k].agent, i,
-                   edge_style(plan->agents[i].after[k].kind));
-    }
-    printf("}\n");
-}
-
-void bh_plan_print_mermaid(const struct bh_plan *plan)
-{
-    printf("flowchart LR\n");
-    for (size_t i = 0; i < plan->n_boxes; i++) {
-        const struct bh_plan_box *box = &plan->boxes[i];
-        printf("  subgraph box%zu[\"%s (%s)\"]\n", i, box->id, label_text(box->label));
-        for (size_t k = 0; k < box->n_agents; k++)
-            printf("    a%zu[\"%s\"]\n", box->agents[k], plan->agents[box->agents[k]].name);
-        printf("  end\n");
-    }
-    for (size_t i = 0; i < plan->n_agents; i++) {
-        for (size_t k = 0; k < plan->agents[i].n_after; k++) {
-            enum bh_edge_kind kind = plan->agents[i].after[k].kind;
-            bool strict = kind == BH_EDGE_DATA || kind == BH_EDGE_NEEDS;
-            printf("  a%zu %s a%zu\n", plan->agents[i].after[k].agent, strict ? "-->" : "-.->", i);
-        }
     }
 }

@@ -19,6 +19,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "policies/trust.h"
 #include "scheduler/dispatch/dispatcher.h"
 #include "scheduler/dispatch/images.h"
 #include "scheduler/dispatch/submission.h"
@@ -590,6 +591,8 @@ static int plan_document(const struct bh_run_options *o, const struct bh_policy 
         rc = bh_plan_check_supported(plan, errors);
     if (rc == 0)
         rc = check_only(o, plan, errors);
+    if (rc == 0)
+        rc = bh_trust_check(plan, policy, errors);
     if (rc == 0)
         rc = bh_policy_check(policy, plan, errors);
     if (rc == 0)

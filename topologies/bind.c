@@ -39,7 +39,7 @@ static void take_source(struct bh_planner *pl, size_t i, struct found *f)
     pl->source_used[i] = true;
     if (f->source < 0)
         f->source = (int)i;
-    if ((s->untrusted || pl->source_tainted[i]) && !f->untrusted)
+    if (pl->source_tainted[i] && !f->untrusted)
         f->untrusted = s->name.s;
     if (s->private_ && !f->private_)
         f->private_ = s->name.s;

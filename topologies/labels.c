@@ -67,8 +67,7 @@ static void begin_by_each(struct spread *s, size_t agent, const char *glob)
 {
     const struct bh_pipeline *doc = s->pl->doc;
     for (size_t i = 0; i < doc->n_sources && bh_planner_may_work(s->pl, 5); i++) {
-        bool bad = doc->sources[i].untrusted || s->pl->source_tainted[i];
-        if (bad && bh_glob_match(glob, doc->sources[i].name.s))
+        if (s->pl->source_tainted[i] && bh_glob_match(glob, doc->sources[i].name.s))
             begin_by_source(s, agent, doc->sources[i].name.s);
     }
 }
@@ -206,6 +205,18 @@ static void set_steered_by(struct bh_planner *pl, size_t agent)
     pl->plan->agents[agent].n_steered_by = names.len;
 }
 
+/* Only what an agent names: what a stage shows to all who come after it is not tainted. */
+static void set_tainted_inputs(struct bh_planner *pl, size_t agent)
+{
+    struct bh_plan_agent *a = &pl->plan->agents[agent];
+    for (size_t i = 0; i < a->n_inputs; i++) {
+        struct bh_plan_input *in = &a->inputs[i];
+        in->tainted = pl->drafts[agent].input_untrusted[i] != NULL;
+        for (size_t p = 0; !in->tainted && p < in->n_producers; p++)
+            in->tainted = pl->plan->agents[in->producers[p]].label == BH_TAINTED;
+    }
+}
+
 void bh_plan_labels(struct bh_planner *pl)
 {
     struct spread s = {.pl = pl};
@@ -220,6 +231,7 @@ void bh_plan_labels(struct bh_planner *pl)
     bh_free(s.group_reached);
     for (size_t a = 0; a < pl->plan->n_agents; a++) {
         pl->plan->agents[a].why = bh_plan_taint_path(pl, a);
+        set_tainted_inputs(pl, a);
         set_steered_by(pl, a);
     }
 }

@@ -105,9 +105,7 @@ static void read_workdir(struct bh_reader *r, struct bh_node *n, void *field)
 
 static void read_untrusted(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    bool *untrusted = field;
-    if (bh_read_bool(r, n, untrusted) && *untrusted)
-        bh_read_later(r, n, "untrusted");
+    (void)bh_read_bool(r, n, field);
 }
 
 static void read_on_failure(struct bh_reader *r, struct bh_node *n, void *field)

@@ -213,25 +213,21 @@ static void read_dir(struct bh_reader *r, struct bh_node *n, void *field)
     bh_read_later(r, n, "sources.NAME.dir");
 }
 
-static void read_flag(struct bh_reader *r, struct bh_node *n, bool *flag, const char *later)
-{
-    if (bh_read_bool(r, n, flag) && *flag)
-        bh_read_later(r, n, later);
-}
-
 static void read_untrusted(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    read_flag(r, n, &((struct bh_source *)field)->untrusted, "sources.NAME.untrusted");
+    (void)bh_read_bool(r, n, &((struct bh_source *)field)->untrusted);
 }
 
 static void read_private(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    read_flag(r, n, &((struct bh_source *)field)->private_, "sources.NAME.private");
+    (void)bh_read_bool(r, n, &((struct bh_source *)field)->private_);
 }
 
 static void read_mount(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    read_flag(r, n, &((struct bh_source *)field)->mount, "sources.NAME.mount");
+    bool *mount = &((struct bh_source *)field)->mount;
+    if (bh_read_bool(r, n, mount) && *mount)
+        bh_read_later(r, n, "sources.NAME.mount");
 }
 
 static const struct bh_key source_keys[] = {

@@ -80,6 +80,9 @@ static void index_document(struct bh_planner *pl)
         (void)bh_map_put(pl->box_docs, doc->boxes[i].name.s, &doc->boxes[i]);
     const struct bh_plan_options *o = pl->options;
     pl->source_tainted = bh_arena_alloc(pl->arena, doc->n_sources + 1);
+    pl->plan->source_tainted = pl->source_tainted;
+    for (size_t i = 0; i < doc->n_sources; i++)
+        pl->source_tainted[i] = doc->sources[i].untrusted;
     for (size_t i = 0; i < o->n_tainted_files; i++)
         (void)bh_map_put(pl->tainted_files, o->tainted_files[i], pl);
     for (size_t i = 0; i < o->n_tainted_sources; i++) {

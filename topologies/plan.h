@@ -28,6 +28,7 @@ struct bh_plan_input {
     int source;        /* index into pipeline->sources where a source is bound (of a glob: the first), else -1 */
     size_t *producers; /* indices into plan->agents */
     size_t n_producers;
+    bool tainted; /* what it stands for is, before any gate */
 };
 
 struct bh_plan_output {
@@ -37,6 +38,9 @@ struct bh_plan_output {
     bool optional;
     int64_t max_size;  /* -1: none */
     int64_t max_files; /* globs: 1000 where nothing is said */
+    const struct bh_node *validate; /* NULL: none */
+    const char **validate_command;  /* n_validate_command 0: none */
+    size_t n_validate_command;
     struct bh_pos pos;
 };
 
@@ -52,6 +56,8 @@ struct bh_plan_gate {
     const char *artifact; /* as the document has it: a name or a glob */
     enum bh_gate_kind kind;
     const struct bh_node *validate; /* NULL: APPROVE */
+    const char **command;           /* of `validate`; n_command 0: none */
+    size_t n_command;
 };
 const char *bh_gate_kind_text(enum bh_gate_kind kind); /* "validate" */
 /* The gate of an agent for an input as its plan names it, a glob too: one that clears before one that does not. NULL:
@@ -147,7 +153,8 @@ struct bh_plan {
     size_t n_params;
     struct bh_plan_agent *agents;
     size_t n_agents;
-    size_t *order; /* topological, ties in order of the document; n_agents entries */
+    size_t *order;              /* topological, ties in order of the document; n_agents entries */
+    const bool *source_tainted; /* parallel to pipeline->sources: untrusted, or by what it holds */
     struct bh_plan_box *boxes;
     size_t n_boxes;
     struct bh_str

@@ -103,6 +103,39 @@ static struct bh_val *inputs_value(const struct bh_plan_agent *a)
     return list;
 }
 
+static struct bh_val *tainted_inputs_value(const struct bh_plan_agent *a)
+{
+    struct bh_val *list = bh_val_list();
+    for (size_t i = 0; !a->implicit_inputs && i < a->n_inputs; i++) {
+        if (a->inputs[i].tainted)
+            bh_val_add(list, bh_val_str(a->inputs[i].name));
+    }
+    return list;
+}
+
+static struct bh_val *gates_value(const struct bh_plan_agent *a)
+{
+    struct bh_val *list = bh_val_list();
+    for (size_t i = 0; i < a->n_gates; i++) {
+        struct bh_val *gate = bh_val_add(list, bh_val_map());
+        bh_val_set_str(gate, "artifact", a->gates[i].artifact);
+        bh_val_set_str(gate, "kind", bh_gate_kind_text(a->gates[i].kind));
+    }
+    return list;
+}
+
+static struct bh_val *source_value(const struct bh_plan *plan, size_t i)
+{
+    const struct bh_source *s = &plan->pipeline->sources[i];
+    struct bh_val *v = bh_val_map();
+    bool tainted = plan->source_tainted[i];
+    bh_val_set_str(v, "name", s->name.s);
+    bh_val_set_str(v, "label", label_text(tainted ? BH_TAINTED : BH_TRUSTED));
+    bh_val_set_str(v, "why", !tainted ? NULL : s->untrusted ? "untrusted: true" : "an earlier run knows its content");
+    bh_val_set_bool(v, "private", s->private_);
+    return v;
+}
+
 static struct bh_val *left_out_value(const struct bh_plan_agent *a)
 {
     size_t n = a->n_left_out > LISTED ? LISTED : a->n_left_out;
@@ -164,7 +197,13 @@ static struct bh_val *agent_value(const struct bh_plan *plan, const struct bh_pl
         bh_val_add(outputs, bh_val_str(a->outputs[i].name ? a->outputs[i].name : a->outputs[i].glob));
     bh_val_set_str(v, "label", label_text(a->label));
     bh_val_set_str(v, "why", a->why);
+    bh_val_set_bool(v, "private", a->private_why != NULL);
+    bh_val_set_str(v, "private_why", a->private_why);
+    bh_val_set(v, "tainted_inputs", tainted_inputs_value(a));
+    bh_val_set(v, "gates", gates_value(a));
+    bh_val_set_bool(v, "gated", a->gated);
     bh_val_set(v, "steered_by", texts(a->steered_by, a->n_steered_by));
+    bh_val_set(v, "steered_why", texts(a->steered_why, a->n_steered_by));
     bh_val_set(v, "limits", limits_value(&a->limits));
     bh_val_set(v, "attempts", attempts_value(a));
     bh_val_set_str(v, "action", "run");
@@ -179,6 +218,9 @@ struct bh_val *bh_plan_to_val(const struct bh_plan *plan)
     struct bh_val *asks = bh_val_set(v, "asks", bh_val_list());
     for (size_t i = 0; i < plan->n_asks; i++)
         bh_val_add(asks, bh_val_str(plan->asks[i].s));
+    struct bh_val *sources = bh_val_set(v, "sources", bh_val_list());
+    for (size_t i = 0; i < plan->pipeline->n_sources; i++)
+        bh_val_add(sources, source_value(plan, i));
     struct bh_val *boxes = bh_val_set(v, "boxes", bh_val_list());
     for (size_t i = 0; i < plan->n_boxes; i++)
         bh_val_add(boxes, box_value(plan, &plan->boxes[i]));

@@ -121,7 +121,7 @@ struct bh_planner {
     struct bh_map *sources;             /* name → struct bh_source */
     struct bh_map *endpoints;           /* name → struct bh_endpoint */
     struct bh_map *tainted_files;       /* paths whose content is known as tainted */
-    bool *source_used, *source_tainted; /* TAINTED: by what it holds */
+    bool *source_used, *source_tainted;
     struct bh_draft *drafts;            /* parallel to plan->agents */
     size_t cap_agents, cap_drafts, cap_boxes;
     size_t *stage_start;         /* index of the first agent of each stage; n_stages + 1 entries */
@@ -187,7 +187,10 @@ void bh_placement_make(struct bh_planner *pl);
 void bh_plan_limits(struct bh_planner *pl);
 
 /* gates.c: what `accept` and `gate` say. */
-void bh_plan_gates(struct bh_planner *pl, struct bh_plan_agent *agent);
+void bh_plan_gates(struct bh_planner *pl, const struct bh_scope *scope, struct bh_plan_agent *agent);
+/* validations.c: NULL, 0 where `validate` (may be NULL) has no command. */
+const char **bh_plan_validate_command(struct bh_planner *pl, const struct bh_scope *scope,
+                                      const struct bh_node *validate, const char *owner, size_t *ret_n);
 /* labels.c: taint; needs bound inputs and draft->group. */
 void bh_plan_labels(struct bh_planner *pl);
 /* labels_private.c: needs the implicit inputs, and all boxes with their members. */

@@ -158,6 +158,58 @@ static void warn_warm(struct bh_planner *pl)
     }
 }
 
+/* An endpoint beside private data is no way out like a network, but what goes to it has left the host. */
+static void warn_private_endpoints(struct bh_planner *pl)
+{
+    for (size_t i = 0; i < pl->plan->n_agents; i++) {
+        const struct bh_plan_agent *a = &pl->plan->agents[i];
+        const struct bh_plan_box *box = &pl->plan->boxes[a->box];
+        struct bh_err *err = NULL;
+        if (!box->private_ || a->doc->endpoints.len == 0)
+            continue;
+        const struct bh_str *endpoint = &a->doc->endpoints.items[0];
+        bh_err_set(&err, BH_E_TRUST, 0,
+                   "box '%s' holds private data, and agent '%s' sends what it likes to endpoint '%s'", box->id, a->name,
+                   endpoint->s);
+        bh_err_detail(&err, "private: %s", a->private_why ? a->private_why : "of another agent in the box");
+        bh_err_hint(&err, "this is not refused: 'allow' of the endpoint is all that holds it");
+        bh_planner_warn(pl, err, endpoint->pos, bh_arena_printf(pl->arena, "%s.endpoints", a->doc->path));
+    }
+}
+
+static bool reads(const struct bh_planner *pl, size_t agent, const char *gate)
+{
+    const struct bh_plan_agent *a = &pl->plan->agents[agent];
+    const struct bh_draft *d = &pl->drafts[agent];
+    bool found = false;
+    for (size_t i = 0; !a->implicit_inputs && i < a->n_inputs && !found; i++)
+        found = bh_glob_may_intersect(gate, d->input_names[i].glob);
+    for (size_t i = 0; i < d->n_steers && !found; i++)
+        found = bh_glob_may_intersect(gate, d->steers[i].name);
+    return found;
+}
+
+/* A gate for what an agent does not read guards nothing; mostly it is a slip in a name. */
+static void warn_gates(struct bh_planner *pl)
+{
+    for (size_t i = 0; i < pl->plan->n_agents; i++) {
+        const struct bh_plan_agent *a = &pl->plan->agents[i];
+        int stage = a->stage;
+        bool sees_rounds = stage >= 0 && pl->doc->stages[stage].repeat;
+        for (size_t k = 0; !sees_rounds && k < a->n_gates && bh_planner_may_work(pl, 5 * (a->n_inputs + 1)); k++) {
+            const struct bh_node *entry = bh_node_at(a->doc->accept, k);
+            struct bh_err *err = NULL;
+            if (reads(pl, i, a->gates[k].artifact))
+                continue;
+            bh_err_set(&err, BH_E_INVALID, 0, "agent '%s' accepts '%s', which it does not name as an input", a->name,
+                       a->gates[k].artifact);
+            if (a->implicit_inputs)
+                bh_err_hint(&err, "a tainted artifact of an earlier stage is seen only by who lists it under 'inputs'");
+            bh_planner_warn(pl, err, bh_node_key_pos(entry), bh_node_path(entry, pl->arena));
+        }
+    }
+}
+
 void bh_plan_warnings(struct bh_planner *pl)
 {
     warn_later(pl);
@@ -165,5 +217,7 @@ void bh_plan_warnings(struct bh_planner *pl)
     warn_boxes(pl);
     warn_groups(pl);
     warn_warm(pl);
+    warn_private_endpoints(pl);
+    warn_gates(pl);
     warn_params(pl);
 }

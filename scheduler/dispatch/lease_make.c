@@ -11,7 +11,9 @@
 #include "base/units.h"
 #include "scheduler/dispatch/attempt_text.h"
 #include "scheduler/dispatch/images.h"
+#include "scheduler/dispatch/lease_reach.h"
 #include "scheduler/dispatch/lease_secrets.h"
+#include "scheduler/dispatch/lease_gates.h"
 #include "scheduler/dispatch/lease_inputs.h"
 #include "scheduler/dispatch/snapshot_key.h"
 #include "scheduler/dispatch/submission.h"
@@ -90,9 +92,20 @@ static char *env_name(const char *prefix, const char *name)
     return bh_buf_take(&buf);
 }
 
+/* Of a tainted box an agent is told only what its document puts there. */
+static bool knows_param(const struct maker *m, const char *name)
+{
+    bool knows = m->plan->boxes[m->agent->box].label != BH_TAINTED;
+    for (size_t i = 0; !knows && i < m->agent->n_params; i++)
+        knows = bh_streq(m->agent->params[i], name);
+    return knows;
+}
+
 static void set_params_env(const struct maker *m, struct bh_map *index)
 {
     for (size_t i = 0; i < m->plan->n_params; i++) {
+        if (!knows_param(m, m->plan->params[i].name))
+            continue;
         BH_CLEANUP_FREE char *name = env_name("BULKHEAD_PARAM_", m->plan->params[i].name);
         set_env(m->lease, index, name, m->plan->params[i].value);
     }
@@ -175,6 +188,8 @@ static void fill_params(const struct maker *m)
     BH_CLEANUP_VAL struct bh_val *map = bh_val_map();
     for (size_t i = 0; i < m->plan->n_params; i++) {
         enum bh_param_type type = i < p->n_params ? p->params[i].type : BH_PARAM_STRING;
+        if (!knows_param(m, m->plan->params[i].name))
+            continue;
         bh_val_set(map, m->plan->params[i].name, bh_param_to_val(type, m->plan->params[i].value));
     }
     m->lease->params_json = json_text(map);
@@ -236,7 +251,7 @@ static int fill_inputs(const struct maker *m, struct bh_err **err)
         };
     }
     bh_found_inputs_fini(&found);
-    return rc;
+    return rc == 0 ? bh_lease_add_gates(m->run, m->order->node, m->lease, err) : rc;
 }
 
 /* --- the rest --- */
@@ -408,7 +423,7 @@ static void fill_snapshots(const struct maker *m)
     }
     const struct bh_plan_box *box = &m->plan->boxes[m->agent->box];
     struct bh_snapshot_world world = {
-        .network = box->network, .tainted = box->label == BH_TAINTED, .host = m->order->host};
+        .network = box->network, .tainted = m->agent->label == BH_TAINTED, .host = m->order->host};
     lease->snapshot_key = bh_snapshot_key(lease, below, &world);
 }
 
@@ -453,7 +468,10 @@ int bh_lease_make(const struct bh_live_run *run, const struct bh_lease_order *or
     fill_outputs(&m);
     if (is_run(&m)) /* the only phase that has any */
         bh_lease_fill_secrets(plan->pipeline, bh_live_run_file(run), m.agent->doc, &lease);
+    lease.tainted = m.agent->label == BH_TAINTED;
+    lease.private_ = m.agent->private_why != NULL;
     fill_limits(&m);
+    bh_lease_reach(&lease, plan->boxes[m.agent->box].network, bh_live_run_ranges(run, m.agent->name));
     rc = fill_box(&m, err);
     bh_image_fini(&m.image);
     if (rc == 0)

@@ -100,7 +100,6 @@ while IFS='|' read -r top agent; do
   expect 3 '  run refuses' bulkhead run later.yaml -o json
   same '  as not-supported' "$(printf '%s' "$out" | field '["errors"][0]["code"]')" not-supported
 done << 'TABLE'
-|untrusted: true
 |network: public
 |limits: {tokens: 1000}
 |limits: {requests: 10}

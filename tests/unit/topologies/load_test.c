@@ -339,11 +339,11 @@ static void test_sources(void **state)
     const struct bh_source *d = &p->sources[3];
     assert_string_equal(d->dir.s, "d");
     assert_true(d->untrusted && d->private_ && d->mount);
-    assert_int_equal(p->n_later, 4);
+    assert_int_equal(p->n_later, 2);
     assert_string_equal(p->later[0].key, "sources.NAME.dir");
     assert_string_equal(p->later[0].path, "sources.d.dir");
     check_pos(p->later[0].pos, 10, 7);
-    assert_string_equal(p->later[3].key, "sources.NAME.mount");
+    assert_string_equal(p->later[1].key, "sources.NAME.mount");
 }
 
 static void test_endpoints(void **state)
@@ -516,7 +516,7 @@ static void test_not_later(void **state)
     static const char *const texts[] = {
         "  network: none\n",
         "  network: {run: none, setup: none}\n",
-        "  untrusted: false\n",
+        "  untrusted: true\n",
         "  attempts: 1\n",
         "  retries: 0\n",
         "  retries: {max: 0}\n",
@@ -552,7 +552,6 @@ static void test_later(void **state)
         const char *text, *key, *path;
     } rows[] = {
         {"  network: public\n", "network", "agents[0].network"},
-        {"  untrusted: true\n", "untrusted", "agents[0].untrusted"},
         {"  check: {run: x, network: public}\n", "check.network", "agents[0].check.network"},
         {"  matrix: {m: [a]}\n", "matrix", "agents[0].matrix"},
         {"  matrix: {include: [{m: a}]}\n", "matrix", "agents[0].matrix"},
