@@ -31,6 +31,7 @@ _libc.syscall.restype = ctypes.c_long
 _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 _libc.mmap.argtypes = [ctypes.c_size_t] * 2 + [ctypes.c_int] * 3 + [ctypes.c_long]
 _libc.mmap.restype = ctypes.c_void_p
+_libc.fork, _libc.setns, _libc.capset  # looked up once: a fork would do it each time
 
 
 class NotWarm(RuntimeError):

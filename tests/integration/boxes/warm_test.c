@@ -376,22 +376,41 @@ static void forks_that_are_not_what_they_must_be(void **state)
                    EPERM, "");
 }
 
-/* What only may be read for ever is shared by every program: the cache of the C library's conversions. */
+/* Dead before anybody had looked at it, or while somebody did: nothing of the attempt has run. */
+static void a_fork_that_dies_unchecked_was_no_attempt(void **state)
+{
+    struct server s;
+    struct attempt a;
+    (void)state;
+    start_server(&s, BY_HAND(FORK("        B._become_new(fds, parent); os.write(3, b'here\\n'); os._exit(0)\n")));
+    must_be_warm(&s);
+    run_attempt(&s, &a, 1, "");
+    T_INT(a.exec.result.end, BH_EXEC_NOT_STARTED);
+    end_attempt(&a);
+    end_server(&s);
+}
+
+/* What only may be read for ever is shared by every program: the cache of the C library's conversions. The helper makes
+ * what is small private, the same bytes; what is large stays, and is looked at. */
 static void a_file_that_is_mapped_for_reading_may_stay(void **state)
 {
     struct server s;
     struct attempt a;
     (void)state;
     start_server(&s, PRELUDE "import mmap\n"
-                             "f = open('/workspace/server.py', 'rb')\n"
-                             "m = mmap.mmap(f.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)\n"
-                             "f.close()\n"
+                             "with open('/workspace/large', 'wb') as f: f.write(b'import' * 500000)\n"
+                             "def share(name):\n"
+                             "    with open('/workspace/' + name, 'rb') as f:\n"
+                             "        return mmap.mmap(f.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)\n"
+                             "m = [share('server.py'), share('large')]\n"
                              "attempt = bulkhead.warm()\n"
-                             "print(bytes(m[:6]))\n");
+                             "maps = [l.split() for l in open('/proc/self/maps')]\n"
+                             "print([bytes(x[:6]) for x in m], [l[1] for l in maps if l[-1].endswith('server.py')],\n"
+                             "      [l[1] for l in maps if l[1][3] == 's' and not l[-1].endswith('large')])\n");
     must_be_warm(&s);
     run_attempt(&s, &a, 1, "");
     check_end(&a, BH_EXEC_EXITED, 0);
-    T_STR(a.exec.out.data, "b'import'\n");
+    T_STR(a.exec.out.data, "[b'import', b'import'] ['r--p'] []\n");
     end_attempt(&a);
     end_server(&s);
 }
@@ -625,6 +644,7 @@ int main(void)
         cmocka_unit_test(a_server_that_is_none_is_refused),
         cmocka_unit_test(the_helper_refuses_threads),
         cmocka_unit_test(forks_that_are_not_what_they_must_be),
+        cmocka_unit_test(a_fork_that_dies_unchecked_was_no_attempt),
         cmocka_unit_test(a_file_that_is_mapped_for_reading_may_stay),
         cmocka_unit_test(a_fork_that_shares_with_who_stays_is_refused),
         cmocka_unit_test(a_fork_that_its_server_keeps_is_not_run),
