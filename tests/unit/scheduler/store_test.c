@@ -181,7 +181,7 @@ static void a_newer_store_is_refused_untouched(void **state)
     T_STR(bh_err_get_hint(why), "use the newer bulkhead, or another --home");
     bh_err_free(why);
     T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "version 7");
-    tamper(h, "PRAGMA user_version=4");
+    tamper(h, "PRAGMA user_version=5");
     s = open_store(h, BH_STORE_READ);
     T_OK(read_all(s, kit_run_id(1).s, &err));
     bh_store_close(s);
@@ -197,6 +197,7 @@ static void an_older_store_is_brought_up(void **state)
               "ALTER TABLE attempts DROP COLUMN output_dropped; ALTER TABLE attempts DROP COLUMN evidence; "
               "ALTER TABLE attempts DROP COLUMN kind; ALTER TABLE attempts DROP COLUMN snapshot; "
               "ALTER TABLE attempts DROP COLUMN snapshot_reused; ALTER TABLE attempts DROP COLUMN score; "
+              "DROP INDEX artifacts_tainted; "
               "PRAGMA user_version=1");
     struct bh_store *s = NULL;
     T_ERR(bh_store_open(&h->home, BH_STORE_READ, &s, &err), BH_E_STORE_VERSION, "has version 1, this bulkhead reads 5");
