@@ -17,6 +17,7 @@ LIBRARIES = [
     (r"jansson\.h", r"base/json\.c"),
     (r"openssl/", r"artifact-bus/digest\.c"),
     (r"archive(_entry)?\.h", r"(artifact-bus|workers/unpack)/\w+\.c"),
+    (r"idn2\.h", r"policies/host_name\.c"),
     (r"curl/", r"policies/broker/\w+\.c"),
     (r"seccomp\.h", r"workers/launcher/\w+\.c"),
     (r"sys/capability\.h", r"workers/(launcher|init)/\w+\.c"),
