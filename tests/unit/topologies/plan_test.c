@@ -27,7 +27,7 @@ static const char story[] = "version: 1\n"
                             "      - {name: report, run: x}\n";
 
 static const char story_json[] =
-    "{\"name\":\"story\",\"asks\":[\"variable KEY\",\"network example.org:443\"],"
+    "{\"name\":\"story\",\"asks\":[\"variable KEY\",\"network example.org:443\"],\"sources\":[],"
     "\"boxes\":["
     "{\"id\":\"pages\",\"topology\":\"per-agent\",\"agents\":[\"pages\"],\"base\":\"host\","
     "\"network\":{\"run\":{\"allow\":[\"example.org:443\"]}},\"label\":\"tainted\",\"private\":false,\"powers\":[],"
@@ -42,22 +42,30 @@ static const char story_json[] =
     "\"reason\":\"declares its outputs by the glob 'm/*', so nobody else may write there\"}],"
     "\"agents\":["
     "{\"name\":\"pages\",\"stage\":\"gather\",\"box\":\"pages\",\"after\":[],\"inputs\":[],\"left_out\":[],"
-    "\"outputs\":[\"pages.jsonl\"],\"label\":\"tainted\",\"why\":\"untrusted: "
-    "true\",\"steered_by\":[],\"limits\":{},\"attempts\":null,\"action\":\"run\","
+    "\"outputs\":[\"pages.jsonl\"],\"label\":\"tainted\",\"why\":\"untrusted: true\","
+    "\"private\":false,\"private_why\":null,\"tainted_inputs\":[],\"gates\":[],\"gated\":false,"
+    "\"steered_by\":[],\"steered_why\":[],\"limits\":{},\"attempts\":null,\"action\":\"run\","
     "\"reason\":\"reads untrusted content, so it stands alone\"},"
     "{\"name\":\"schema\",\"stage\":\"gather\",\"box\":\"crew\",\"after\":[],\"inputs\":[],\"left_out\":[],"
-    "\"outputs\":[\"schema.json\"],\"label\":\"trusted\",\"why\":null,\"steered_by\":[],\"limits\":{},\"attempts\":"
+    "\"outputs\":[\"schema.json\"],\"label\":\"trusted\",\"why\":null,"
+    "\"private\":false,\"private_why\":null,\"tainted_inputs\":[],\"gates\":[],\"gated\":false,"
+    "\"steered_by\":[],\"steered_why\":[],\"limits\":{},\"attempts\":"
     "null,\"action\":"
     "\"run\","
     "\"reason\":\"shares the crew box: nothing in the document asks for a wall\"},"
     "{\"name\":\"model\",\"stage\":\"model\",\"box\":\"model\",\"after\":[\"pages\",\"schema\"],"
     "\"inputs\":[\"pages.jsonl\",\"schema.json\"],\"left_out\":[],\"outputs\":[\"m/*\"],\"label\":\"tainted\","
     "\"why\":\"pages.jsonl ← pages (untrusted: "
-    "true)\",\"steered_by\":[\"pages.jsonl\"],\"limits\":{},\"attempts\":null,\"action\":\"run\","
+    "true)\","
+    "\"private\":false,\"private_why\":null,\"tainted_inputs\":[\"pages.jsonl\"],\"gates\":[],\"gated\":false,"
+    "\"steered_by\":[\"pages.jsonl\"],\"steered_why\":[\"pages.jsonl ← pages (untrusted: "
+    "true)\"],\"limits\":{},\"attempts\":null,\"action\":\"run\","
     "\"reason\":\"declares its outputs by the glob 'm/*', so nobody else may write there\"},"
     "{\"name\":\"report\",\"stage\":\"model\",\"box\":\"crew\",\"after\":[\"pages\",\"schema\"],"
     "\"inputs\":[\"schema.json\"],\"left_out\":[\"pages.jsonl\"],\"outputs\":[],\"label\":\"trusted\",\"why\":null,"
-    "\"steered_by\":[],\"limits\":{},\"attempts\":null,\"action\":\"run\",\"reason\":\"shares the crew box: nothing in "
+    "\"private\":false,\"private_why\":null,\"tainted_inputs\":[],\"gates\":[],\"gated\":false,"
+    "\"steered_by\":[],\"steered_why\":[],\"limits\":{},\"attempts\":null,\"action\":\"run\",\"reason\":\"shares the "
+    "crew box: nothing in "
     "the document asks "
     "for a "
     "wall\"}],"
@@ -83,13 +91,13 @@ static void test_json_of_warnings(void **state)
 {
     (void)state;
     struct planned x;
-    plan_good(&x, HEAD "agents: [{name: a, run: x, gate: approve}]\n");
+    plan_good(&x, HEAD "agents: [{name: a, run: x, retries: 1}]\n");
     struct bh_val *v = bh_plan_to_val(x.plan);
     const struct bh_val *w = bh_val_at(bh_val_get(v, "warnings"), 0);
     T_INT(bh_val_len(bh_val_get(v, "warnings")), 1);
     T_STR(bh_val_str_of(w, "code"), "not-supported");
-    T_STR(bh_val_str_of(w, "message"), "'gate' is not supported by this version");
-    T_STR(bh_val_str_of(w, "path"), "agents[0].gate");
+    T_STR(bh_val_str_of(w, "message"), "'retries' is not supported by this version");
+    T_STR(bh_val_str_of(w, "path"), "agents[0].retries");
     T_INT(bh_val_int_of(w, "line"), 3);
     T_INT(bh_val_type(bh_val_get(bh_val_at(bh_val_get(v, "agents"), 0), "stage")), BH_VAL_NULL);
     bh_val_free(v);
@@ -103,7 +111,8 @@ static void test_not_supported(void **state)
     (void)state;
     struct planned x;
     struct bh_errlist errors = {0};
-    plan_good(&x, story);
+    plan_good(&x, HEAD "agents:\n  - {name: a, run: x, retries: 1}\n  - {name: b, run: x, when: always, needs: [a]}\n"
+                       "  - {name: c, run: x, matrix: {m: [1]}}\n");
     T_INT(bh_plan_check_supported(x.plan, &errors), -BH_E_NOT_SUPPORTED);
     T_INT(errors.len, x.pipeline->n_later);
     T_TRUE(errors.len >= 3);
@@ -114,7 +123,7 @@ static void test_not_supported(void **state)
         T_TRUE(bh_err_path(errors.items[i]) != NULL);
         T_INT(bh_code_info((int)bh_err_code(errors.items[i]))->exit_status, 3);
     }
-    T_STR(bh_err_message(errors.items[0]), "'secrets' is not supported by this version");
+    T_STR(bh_err_message(errors.items[0]), "'retries' is not supported by this version");
     bh_errlist_fini(&errors);
     plan_free(&x);
     plan_good(&x, HEAD "agents: [{name: a, run: x}]\n");
@@ -183,11 +192,10 @@ static void test_warnings_stand_in_order(void **state)
 {
     (void)state;
     struct planned x;
-    plan_good(
-        &x, HEAD
-        "sources:\n  s: {file: s}\n"
-        "agents:\n  - {name: a, run: x, gate: approve}\n  - {name: b, run: x, inputs: [{name: n, optional: true}]}\n"
-        "boxes:\n  lab: {}\n");
+    plan_good(&x, HEAD
+              "sources:\n  s: {file: s}\n"
+              "agents:\n  - {name: a, run: x, retries: 1}\n  - {name: b, run: x, inputs: [{name: n, optional: true}]}\n"
+              "boxes:\n  lab: {}\n");
     static const int lines[] = {4, 6, 7, 9};
     T_INT(x.plan->n_warnings, BH_ARRAY_LEN(lines));
     for (size_t i = 0; i < BH_ARRAY_LEN(lines); i++)
