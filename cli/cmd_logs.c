@@ -252,7 +252,7 @@ static void say_withheld(const struct viewer *v)
 }
 
 /* A name that nothing of the run has is a slip, not an empty log. */
-static int check_names(const struct viewer *v, struct bh_err **err)
+static int check_names(struct viewer *v, struct bh_err **err)
 {
     const char *stage = bh_args_get(v->args, "stage"), *box = bh_args_get(v->args, "box");
     struct bh_agent_row *rows = NULL;
