@@ -7,6 +7,7 @@
 #define BH_VERB(name) extern const struct bh_cmd bh_cmd_##name;
 BH_VERB(advise)
 BH_VERB(artifacts)
+BH_VERB(audit)
 BH_VERB(completion)
 BH_VERB(diff)
 BH_VERB(doctor)
