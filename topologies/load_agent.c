@@ -181,8 +181,6 @@ static void read_secrets(struct bh_reader *r, struct bh_node *n, void *field)
         if (a->secrets.len > before)
             add_variable(r, item, a, &cap, map ? bh_node_key(item) : variable_of(r, a->secrets.items[before].s));
     }
-    if (bh_node_len(n) > 0)
-        bh_read_later(r, n, "secrets");
 }
 
 /* --- hands --- */

@@ -64,8 +64,6 @@ void bh_load_secrets(struct bh_reader *r, struct bh_node *n, void *field)
                           "a secret has exactly one of env, file and command");
         *BH_ARENA_PUSH(r->arena, r->p->secrets, r->p->n_secrets, cap) = secret;
     }
-    if (bh_node_len(n) > 0)
-        bh_read_later(r, n, "secrets");
 }
 
 /* --- endpoints --- */

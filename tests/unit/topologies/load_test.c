@@ -564,7 +564,6 @@ static void test_later(void **state)
          "agents[0].accept"},
         {"  outputs: [{name: x, kind: dir, max_files: 3}]\n", "kind: dir", "agents[0].outputs[0].kind"},
         {"  outputs: [{name: x, validate: {kind: csv}}]\n", "validate", "agents[0].outputs[0].validate"},
-        {"secrets: {k: {env: K}}\n", "secrets", "secrets"},
         {"finally: [{name: z, run: y}]\n", "finally", "finally"},
         {"boxes: {b: {limits: {requests: 5}}}\n", "limits.requests", "boxes.b.limits.requests"},
         {"boxes: {b: {network: host}}\n", "network", "boxes.b.network"},
