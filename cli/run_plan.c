@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "scheduler/dispatch/known_taint.h"
 #include "scheduler/dispatch/submission.h"
 
 static struct bh_val *parsed(const char *json)
@@ -30,10 +31,13 @@ void bh_run_plan_again(const struct bh_cli_run *run, struct bh_cli_document *doc
     for (size_t i = 0; i < n; i++)
         values[i] = (struct bh_param_value){bh_val_key_at(params, i), bh_val_get_str(bh_val_at(params, i))};
     struct bh_plan_options options = {.params = values, .n_params = n};
+    BH_CLEANUP_VAL struct bh_val *submission = bh_run_submission(run);
+    bh_known_taint_options(submission, &options);
     int rc = bh_pipeline_load(run->row.file, run->row.document, strlen(run->row.document), &doc->pipeline, &errors);
     if (rc == 0)
         rc = bh_plan_make(doc->pipeline, &options, &doc->plan, &errors);
     (void)rc; /* the rest can be told without a plan */
+    bh_known_taint_options_fini(&options);
     bh_errlist_fini(&errors);
 }
 

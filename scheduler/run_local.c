@@ -22,6 +22,7 @@
 #include "policies/trust.h"
 #include "scheduler/dispatch/dispatcher.h"
 #include "scheduler/dispatch/images.h"
+#include "scheduler/dispatch/known_taint.h"
 #include "scheduler/dispatch/submission.h"
 #include "scheduler/run_limits.h"
 #include "scheduler/shell/live.h"
@@ -480,6 +481,32 @@ static struct bh_val *options_to_val(const struct bh_run_options *options)
     return v;
 }
 
+/*
+ * Some run of this state directory knows a file or source as tainted: the plan is made again with that, and may be
+ * refused for it.
+ */
+static int follow_known_taint(const struct session *s, const struct bh_pipeline *pipeline, struct bh_plan **plan,
+                              struct bh_val *submission, struct bh_errlist *errors)
+{
+    struct bh_err *err = NULL;
+    bool any = false;
+    int rc = bh_known_taint_find(s->store, submission, &any, &err);
+    if (rc != 0 || !any)
+        return add_error(errors, rc, err);
+    struct bh_plan_options options = {.params = s->options->params, .n_params = s->options->n_params};
+    BH_CLEANUP_PLAN struct bh_plan *again = NULL;
+    bh_known_taint_options(submission, &options);
+    rc = bh_plan_make(pipeline, &options, &again, errors);
+    if (rc == 0)
+        rc = bh_trust_check(again, &s->policy, errors);
+    bh_known_taint_options_fini(&options);
+    if (rc != 0)
+        return rc;
+    bh_plan_free(*plan);
+    *plan = BH_TAKE(again);
+    return 0;
+}
+
 static int submit(struct session *s, const struct bh_plan *plan, struct bh_val **ret, struct bh_errlist *errors)
 {
     const struct bh_run_options *o = s->options;
@@ -523,6 +550,8 @@ static int run_planned(struct session *s, struct bh_pipeline *pipeline, struct b
     rc = check_limits(s, plan, errors);
     if (rc == 0)
         rc = submit(s, plan, &submission, errors);
+    if (rc == 0)
+        rc = follow_known_taint(s, own_pipeline, &own_plan, submission, errors);
     if (rc != 0)
         return rc;
     struct bh_live_run_new what = {

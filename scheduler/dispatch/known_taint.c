@@ -6,6 +6,7 @@
 
 #include "artifact-bus/cas.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "scheduler/dispatch/submission.h"
 
 struct finder {
@@ -75,6 +76,16 @@ int bh_known_taint_find(struct bh_store *store, struct bh_val *submission, bool 
     if (rc == 0 && *ret_any)
         bh_val_set(submission, "tainted", BH_TAKE(found));
     return rc;
+}
+
+bool bh_known_taint_source(const struct bh_val *submission, const char *name)
+{
+    const struct bh_val *sources = bh_val_get(bh_val_get(submission, "tainted"), "sources");
+    for (size_t i = 0; i < bh_val_len(sources); i++) {
+        if (bh_streq(bh_val_get_str(bh_val_at(sources, i)), name))
+            return true;
+    }
+    return false;
 }
 
 static const char **texts_of(const struct bh_val *list, size_t *ret_n)

@@ -18,6 +18,9 @@
 int bh_known_taint_find(struct bh_store *store, struct bh_val *submission, bool *ret_any,
                         struct bh_err **err) BH_MUST_CHECK;
 
+/* Whether the submission notes it of this source. */
+bool bh_known_taint_source(const struct bh_val *submission, const char *name);
+
 /* Puts what a submission notes into the options of its plan; the texts are the submission's. */
 void bh_known_taint_options(const struct bh_val *submission, struct bh_plan_options *options);
 void bh_known_taint_options_fini(struct bh_plan_options *options);

@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "scheduler/dispatch/event_codec.h"
+#include "scheduler/dispatch/known_taint.h"
 #include "scheduler/dispatch/live_run_priv.h"
 #include "scheduler/dispatch/submission.h"
 
@@ -97,8 +98,9 @@ static int publish_sources(struct bh_live_run *run, struct bh_err **err)
         if (!bh_submission_object(entry, &object))
             return bh_err_set(err, BH_E_STORE_CORRUPT, 0, "the source '%s' of run '%s' is unreadable", source->name.s,
                               run->id.s);
+        bool tainted = source->untrusted || bh_known_taint_source(run->submission, source->name.s);
         BH_CLEANUP_VAL struct bh_val *record =
-            bh_provenance_of_source(source->name.s, &object, bh_val_str_of(entry, "path"), source->untrusted);
+            bh_provenance_of_source(source->name.s, &object, bh_val_str_of(entry, "path"), tainted);
         BH_CLEANUP_BUF struct bh_buf json = BH_BUF_INIT;
         bh_json_format(record, &json);
         struct bh_artifact artifact = {
@@ -106,7 +108,7 @@ static int publish_sources(struct bh_live_run *run, struct bh_err **err)
             .object = object,
             .agent = "",
             .instance = "",
-            .tainted = source->untrusted,
+            .tainted = tainted,
             .private_ = source->private_,
             .published = run->created,
             .provenance = json.data,
@@ -196,8 +198,8 @@ static int replay_event(void *arg, int64_t seq, struct bh_wall at, const char *k
     return rc;
 }
 
-static int load_plan(const struct bh_run_row *row, struct bh_pipeline **ret_pipeline, struct bh_plan **ret_plan,
-                     struct bh_err **err)
+static int load_plan(const struct bh_run_row *row, const struct bh_val *submission, struct bh_pipeline **ret_pipeline,
+                     struct bh_plan **ret_plan, struct bh_err **err)
 {
     struct bh_errlist errors = {0};
     BH_CLEANUP_PIPELINE struct bh_pipeline *pipeline = NULL;
@@ -210,6 +212,7 @@ static int load_plan(const struct bh_run_row *row, struct bh_pipeline **ret_pipe
     for (size_t i = 0; i < n; i++)
         values[i] = (struct bh_param_value){bh_val_key_at(params, i), bh_val_get_str(bh_val_at(params, i))};
     struct bh_plan_options options = {.params = values, .n_params = n};
+    bh_known_taint_options(submission, &options);
     rc = bh_pipeline_load(row->file, row->document, strlen(row->document), &pipeline, &errors);
     if (rc == 0)
         rc = bh_plan_make(pipeline, &options, ret_plan, &errors);
@@ -219,6 +222,7 @@ static int load_plan(const struct bh_run_row *row, struct bh_pipeline **ret_pipe
     } else {
         *ret_pipeline = BH_TAKE(pipeline);
     }
+    bh_known_taint_options_fini(&options);
     bh_errlist_fini(&errors);
     return rc;
 }
@@ -237,7 +241,7 @@ static int load_row(struct bh_store *store, const struct bh_run_row *row, struct
     struct bh_plan *plan = NULL;
     int rc = load_submission(row, &submission, err);
     if (rc == 0)
-        rc = load_plan(row, &pipeline, &plan, err);
+        rc = load_plan(row, submission, &pipeline, &plan, err);
     if (rc != 0)
         return rc;
     struct bh_run_id id;
