@@ -132,6 +132,7 @@ void bh_plan_asks(struct bh_planner *pl)
     for (size_t a = 0; a < pl->plan->n_agents; a++) {
         const struct bh_agent *doc = pl->plan->agents[a].doc;
         ask_network(&s, &doc->traits.network);
+        ask_network(&s, &doc->check_network);
         if (doc->brain.set)
             ask(&s, doc->brain.pos, "brain of agent %s", doc->name.s);
     }

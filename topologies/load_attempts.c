@@ -141,10 +141,10 @@ static void read_check_box(struct bh_reader *r, struct bh_node *n, void *field)
 
 static void read_check_network(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    (void)field;
-    bh_val_free(bh_read_network_value(r, n));
-    if (!bh_streq(bh_node_text(n), "none"))
-        bh_read_later(r, n, "check.network");
+    BH_CLEANUP_VAL struct bh_val *v = bh_read_network_value(r, n);
+    struct bh_str *network = field;
+    if (v)
+        *network = bh_read_network_text(r, n, v, "check.network");
 }
 
 #define FIELD(name) offsetof(struct bh_agent, name)
@@ -152,7 +152,7 @@ static const struct bh_key check_keys[] = {
     {"run", read_check_run, FIELD(check), BH_KEY_REQUIRED},
     {"files", bh_read_files, FIELD(check_files), 0},
     {"box", read_check_box, FIELD(check_fresh), 0},
-    {"network", read_check_network, 0, 0},
+    {"network", read_check_network, FIELD(check_network), 0},
 };
 const struct bh_key_table bh_check_table = {"check", "a check", check_keys, BH_ARRAY_LEN(check_keys), 0};
 

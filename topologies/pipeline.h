@@ -146,6 +146,7 @@ struct bh_agent {
     bool warm; /* prepare: {warm: true} */
     struct bh_pairs check_files;
     bool check_fresh;             /* check: {box: fresh} */
+    struct bh_str check_network;  /* check: {network: …}, as traits.network of one phase; NULL: nothing is said */
     int64_t retries;              /* 0 where absent */
     const struct bh_node *matrix; /* NULL: none */
     const struct bh_node *when, *accept, *gate, *hands;

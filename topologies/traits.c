@@ -59,12 +59,45 @@ struct bh_box_traits bh_traits_of_box(struct bh_planner *pl, const struct bh_box
     };
 }
 
+static struct bh_val *network_of(const char *text)
+{
+    return *text == '{' ? parse(text) : bh_val_str(text);
+}
+
+static bool is_none(const struct bh_val *v)
+{
+    return !v || bh_streq(bh_val_get_str(v), "none");
+}
+
+/* What `check` says of its own network is the phase's, whatever stands in `network`. */
+static const char *with_check(struct bh_planner *pl, const char *network, const char *check)
+{
+    static const char *const phases[] = {"setup", "prepare", "run"};
+    BH_CLEANUP_VAL struct bh_val *all = network_of(network), *own = network_of(check), *map = bh_val_map();
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    bool by_phase = bh_val_type(all) == BH_VAL_MAP && !bh_val_get(all, "allow");
+    for (size_t i = 0; i < BH_ARRAY_LEN(phases); i++) {
+        const struct bh_val *v = by_phase ? bh_val_get(all, phases[i]) : all;
+        if (!is_none(v))
+            bh_val_set(map, phases[i], bh_val_copy(v));
+    }
+    if (!is_none(own))
+        bh_val_set(map, "check", bh_val_copy(own));
+    if (bh_val_len(map) == 0)
+        return "none";
+    bh_json_format_canonical(map, &text);
+    return bh_arena_strdup(pl->arena, text.data);
+}
+
 struct bh_box_traits bh_traits_of_agent(struct bh_planner *pl, size_t agent)
 {
     const struct bh_traits *own = &pl->plan->agents[agent].doc->traits;
+    const char *check = pl->plan->agents[agent].doc->check_network.s;
     struct bh_box_traits t = bh_traits_of_box(pl, NULL);
     t.base = first_of(pl->drafts[agent].base.s, t.base, NULL);
     t.network = first_of(own->network.s, t.network, NULL);
+    if (check)
+        t.network = with_check(pl, t.network, check);
     t.user = first_of(own->user.s, t.user, NULL);
     t.limits = first_of(own->limits.s, t.limits, NULL);
     t.box_limits = first_of(own->box_limits.s, t.box_limits, NULL);

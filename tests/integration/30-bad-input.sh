@@ -100,7 +100,7 @@ while IFS='|' read -r top agent; do
   expect 3 '  run refuses' bulkhead run later.yaml -o json
   same '  as not-supported' "$(printf '%s' "$out" | field '["errors"][0]["code"]')" not-supported
 done << 'TABLE'
-|network: public
+|network: host
 |limits: {tokens: 1000}
 |limits: {requests: 10}
 |retries: 2

@@ -515,6 +515,9 @@ static void test_not_later(void **state)
 {
     static const char *const texts[] = {
         "  network: none\n",
+        "  network: public\n",
+        "  network: {setup: {allow: ['x.org:1']}, check: public}\n",
+        "  check: {run: x, network: public}\n",
         "  network: {run: none, setup: none}\n",
         "  untrusted: true\n",
         "  attempts: 1\n",
@@ -551,8 +554,9 @@ static void test_later(void **state)
     static const struct {
         const char *text, *key, *path;
     } rows[] = {
-        {"  network: public\n", "network", "agents[0].network"},
-        {"  check: {run: x, network: public}\n", "check.network", "agents[0].check.network"},
+        {"  network: host\n", "network: host", "agents[0].network"},
+        {"  network: {setup: public, run: host}\n", "network: host", "agents[0].network"},
+        {"  check: {run: x, network: host}\n", "check.network: host", "agents[0].check.network"},
         {"  matrix: {m: [a]}\n", "matrix", "agents[0].matrix"},
         {"  matrix: {include: [{m: a}]}\n", "matrix", "agents[0].matrix"},
         {"  when: always\n", "when", "agents[0].when"},
@@ -566,7 +570,7 @@ static void test_later(void **state)
         {"  outputs: [{name: x, validate: {kind: csv}}]\n", "validate", "agents[0].outputs[0].validate"},
         {"finally: [{name: z, run: y}]\n", "finally", "finally"},
         {"boxes: {b: {limits: {requests: 5}}}\n", "limits.requests", "boxes.b.limits.requests"},
-        {"boxes: {b: {network: host}}\n", "network", "boxes.b.network"},
+        {"boxes: {b: {network: host}}\n", "network: host", "boxes.b.network"},
         {"defaults: {limits: {tokens: 5}}\n", "limits.tokens",
          "defaults.limits.tokens"}, /* once, where it is written */
     };

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the plan's network of a box to the rules of each phase. What cannot be read lets nothing out. */
+#include "scheduler/dispatch/lease_reach.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/val.h"
+
+static char **copy_list(const struct bh_val *list, size_t *ret_n)
+{
+    size_t n = bh_val_len(list);
+    char **copy = bh_calloc(n + 1, sizeof(*copy));
+    for (size_t i = 0; i < n; i++)
+        copy[i] = bh_strdup(bh_val_get_str(bh_val_at(list, i)));
+    *ret_n = n;
+    return copy;
+}
+
+static enum bh_net_kind kind_of(const char *word)
+{
+    return bh_streq(word, "public") ? BH_NET_PUBLIC : bh_streq(word, "host") ? BH_NET_HOST : BH_NET_NONE;
+}
+
+static void fill_phase(struct bh_lease_network *phase, const struct bh_val *v)
+{
+    const struct bh_val *allow = bh_val_get(v, "allow");
+    phase->kind = allow ? BH_NET_ALLOW : kind_of(bh_val_get_str(v));
+    if (allow)
+        phase->allow = copy_list(allow, &phase->n_allow);
+}
+
+void bh_lease_reach(struct bh_lease *lease, const char *network, const struct bh_val *ranges)
+{
+    static const char *const phases[BH_N_NET_PHASES] = {
+        [BH_NET_SETUP] = "setup", [BH_NET_PREPARE] = "prepare", [BH_NET_RUN] = "run", [BH_NET_CHECK] = "check"};
+    BH_CLEANUP_VAL struct bh_val *v = NULL;
+    if (*network != '{')
+        v = bh_val_str(network);
+    else if (bh_json_parse(network, strlen(network), &v, NULL) != 0)
+        return;
+    bool by_phase = bh_val_type(v) == BH_VAL_MAP && !bh_val_get(v, "allow");
+    for (int i = 0; i < BH_N_NET_PHASES; i++) {
+        if (by_phase || i != BH_NET_CHECK)
+            fill_phase(&lease->network[i], by_phase ? bh_val_get(v, phases[i]) : v);
+    }
+    lease->ranges = copy_list(ranges, &lease->n_ranges);
+}
