@@ -11,6 +11,7 @@
 #include "cli/again_text.h"
 #include "cli/commands.h"
 #include "cli/evidence_text.h"
+#include "cli/gate_facts.h"
 #include "cli/log_tail.h"
 #include "cli/network_signs.h"
 #include "cli/run_facts.h"
@@ -22,6 +23,7 @@
 struct story {
     const struct bh_cli_run *run;
     const struct bh_run_facts *facts;
+    const struct bh_gate_facts *gates;
     const struct bh_plan *plan;          /* NULL where the document cannot be planned any more */
     struct bh_val *submission, *failure; /* owned; failure: of the run, a null value where it has none */
 };
@@ -165,6 +167,51 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
     }
 }
 
+/* Where the agent stands, or stood, at this gate. */
+static void tell_gate(const struct story *s, const struct bh_gate_fact *gate, struct bh_buf *out)
+{
+    char when[BH_WALL_TEXT];
+    const char *by = bh_val_str_of(gate->facts, "by"), *reason = bh_val_str_of(gate->facts, "reason");
+    bh_buf_addf(out, "  gate%s '%s' ", gate->of_stage ? " of stage" : "", gate->name);
+    if (gate->status == BH_GATE_IS_ASKED) {
+        bh_buf_addf(out, "waits for a decision since %s: ", bh_wall_format(gate->asked, when));
+        bh_gate_tell_size(gate, out);
+        bh_buf_addf(out, " would pass; 'bulkhead approve %s %s' shows and asks, 'bulkhead reject %s %s' refuses\n",
+                    s->run->id, gate->name, s->run->id, gate->name);
+        return;
+    }
+    bh_buf_addf(out, "%s at %s",
+                gate->status == BH_GATE_IS_EXPIRED    ? "was not decided in time: it expired"
+                : gate->status == BH_GATE_IS_APPROVED ? "was opened"
+                                                      : "was rejected",
+                bh_wall_format(gate->ended, when));
+    if (by)
+        bh_buf_addf(out, " by %s", by);
+    else if (gate->status == BH_GATE_IS_APPROVED && bh_val_str_of(gate->facts, "how"))
+        bh_buf_addf(out, ": %s", bh_val_str_of(gate->facts, "how"));
+    bh_buf_addf(out, "%s%s\n", reason ? ": " : "", reason ? reason : "");
+}
+
+static void tell_gates(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
+{
+    for (size_t i = 0; i < s->gates->len; i++) {
+        const struct bh_gate_fact *gate = &s->gates->items[i];
+        if (bh_streq(gate->name, gate->of_stage ? row->stage : row->name))
+            tell_gate(s, gate, out);
+    }
+}
+
+/* Whether a gate that it stands at waits for somebody. */
+static bool is_asked(const struct story *s, const struct bh_agent_row *row)
+{
+    for (size_t i = 0; i < s->gates->len; i++) {
+        const struct bh_gate_fact *gate = &s->gates->items[i];
+        if (bh_streq(gate->name, gate->of_stage ? row->stage : row->name) && bh_gate_is_waiting(s->run, gate))
+            return true;
+    }
+    return false;
+}
+
 static void tell_waiting(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
 {
     const struct bh_plan_agent *agent = plan_agent(s, row->name);
@@ -181,7 +228,7 @@ static void tell_waiting(const struct story *s, const struct bh_agent_row *row, 
         bh_buf_addc(out, '\n');
     else if (bh_run_facts_abandoned(s->run))
         bh_buf_addf(out, "  waits because no process drives the run: 'bulkhead run --resume %s' goes on\n", s->run->id);
-    else if (bh_streq(row->status, "ready"))
+    else if (bh_streq(row->status, "ready") && !is_asked(s, row))
         bh_buf_adds(out, "  waits for a free slot (max_parallel, or what this host holds)\n");
 }
 
@@ -272,6 +319,17 @@ static void tell_loser(const struct bh_attempt_row *attempt, const struct bh_att
                     (long long)winner->attempt);
 }
 
+/* It failed before anything of it was started: at a gate. */
+static void tell_unbegun(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
+{
+    bool late = bh_streq(row->reason, "timeout(gate)");
+    BH_CLEANUP_FREE char *detail =
+        bh_asprintf("gate '%s' was %s", row->name, late ? "not decided within" : "rejected by ");
+    BH_CLEANUP_FREE char *remedy = bh_reason_remedy_of(bh_reason_parse(row->reason), -1, detail);
+    bh_buf_addf(out, "  it never started: failed by %s\n", row->reason);
+    tell_remedy(s, row->name, "  remedy: ", remedy, out);
+}
+
 static void tell_agent(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
 {
     size_t n = 0;
@@ -282,6 +340,9 @@ static void tell_agent(const struct story *s, const struct bh_agent_row *row, st
         bh_buf_addf(out, "  box %s: %s\n", row->box, agent->reason);
     if (bh_run_facts_has_attempts(row) && n > 0)
         tell_choice(s, row, out);
+    tell_gates(s, row, out);
+    if (n == 0 && bh_streq(row->status, "failed") && row->reason)
+        tell_unbegun(s, row, out);
     const struct bh_attempt_row *winner = bh_run_facts_sum(s->facts, row->name).selected;
     for (size_t i = 0; i < n; i++) {
         bool newest = bh_run_facts_is_newest(s->facts, &attempts[i]);
@@ -397,15 +458,18 @@ static int explain(const struct bh_args *args)
 {
     struct bh_cli_run run;
     struct bh_run_facts facts = {0};
+    struct bh_gate_facts gates = {0};
     struct bh_cli_document doc = {0};
     struct bh_err *err = NULL;
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     int rc = bh_cli_run_open(args, args->operands[0], &run, &err);
     if (rc == 0)
         rc = bh_run_facts_read(&run, &facts, &err);
+    if (rc == 0)
+        rc = bh_gate_facts_read(&run, &gates, &err);
     if (rc == 0) {
         bh_run_plan_again(&run, &doc);
-        struct story story = {.run = &run, .facts = &facts, .plan = doc.plan};
+        struct story story = {.run = &run, .facts = &facts, .gates = &gates, .plan = doc.plan};
         story.submission = bh_run_submission(&run);
         story.failure = bh_run_facts_failure(&run);
         if (args->n_operands > 1)
@@ -417,12 +481,14 @@ static int explain(const struct bh_args *args)
     }
     if (rc == 0 && bh_args_json(args)) {
         BH_CLEANUP_VAL struct bh_val *v = bh_run_facts_to_val(&run, &facts, doc.plan);
+        bh_val_set(v, "gates", bh_gate_facts_to_val(&run, &gates));
         bh_val_set_str(v, "explanation", text.data);
         bh_cli_print_json(v);
     } else if (rc == 0) {
         print_lines(&text);
     }
     bh_cli_document_fini(&doc);
+    bh_gate_facts_fini(&gates);
     bh_run_facts_fini(&facts);
     bh_cli_run_close(&run);
     return rc == 0 ? 0 : bh_cli_fail(args, err);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/gate_facts.h"
 #include "cli/run_facts.h"
 #include "cli/run_plan.h"
 #include "scheduler/run_limits.h"
@@ -129,6 +130,25 @@ static void print_notes(const struct bh_cli_run *run, const struct bh_run_facts 
     bh_map_free(said);
 }
 
+/* Who is waited for, and who decided. */
+static void print_gates(const struct bh_cli_run *run, const struct bh_gate_facts *gates)
+{
+    bool first = true;
+    for (size_t i = 0; i < gates->len; i++) {
+        const struct bh_gate_fact *g = &gates->items[i];
+        BH_CLEANUP_BUF struct bh_buf what = BH_BUF_INIT;
+        const char *by = bh_val_str_of(g->facts, "by"), *reason = bh_val_str_of(g->facts, "reason");
+        if (bh_gate_is_waiting(run, g)) {
+            bh_gate_tell_size(g, &what);
+            bh_buf_addf(&what, " would pass; 'bulkhead approve %s %s' decides", run->id, g->name);
+        } else {
+            bh_buf_addf(&what, "%s%s%s%s%s", bh_gate_status_text(g->status), by ? " by " : "", by ? by : "",
+                        reason ? ": " : "", reason ? reason : "");
+        }
+        print_about(&first, bh_gate_is_waiting(run, g) ? "asks" : "gate", g->name, what.data);
+    }
+}
+
 static bool has_ended(const char *status)
 {
     return bh_streq(status, "done") || bh_streq(status, "failed") || bh_streq(status, "skipped") ||
@@ -204,24 +224,30 @@ static int show(const struct bh_args *args)
 {
     struct bh_cli_run run;
     struct bh_run_facts facts = {0};
+    struct bh_gate_facts gates = {0};
     struct bh_cli_document doc = {0};
     struct bh_err *err = NULL;
     int rc = bh_cli_run_open(args, args->operands[0], &run, &err);
     if (rc == 0)
         rc = bh_run_facts_read(&run, &facts, &err);
+    if (rc == 0)
+        rc = bh_gate_facts_read(&run, &gates, &err);
     if (rc == 0 && bh_args_json(args)) {
         bh_run_plan_again(&run, &doc);
         BH_CLEANUP_VAL struct bh_val *v = bh_run_facts_to_val(&run, &facts, doc.plan);
+        bh_val_set(v, "gates", bh_gate_facts_to_val(&run, &gates));
         bh_cli_print_json(v);
     } else if (rc == 0) {
         print_head(&run);
         putchar('\n');
         print_agents(&facts);
+        print_gates(&run, &gates);
         print_choices(&facts);
         print_notes(&run, &facts);
         print_failures(&run, &facts);
     }
     bh_cli_document_fini(&doc);
+    bh_gate_facts_fini(&gates);
     bh_run_facts_fini(&facts);
     bh_cli_run_close(&run);
     return rc == 0 ? 0 : bh_cli_fail(args, err);

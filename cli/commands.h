@@ -6,6 +6,7 @@
 
 #define BH_VERB(name) extern const struct bh_cmd bh_cmd_##name;
 BH_VERB(advise)
+BH_VERB(approve)
 BH_VERB(artifacts)
 BH_VERB(audit)
 BH_VERB(completion)
@@ -20,6 +21,7 @@ BH_VERB(logs)
 BH_VERB(plan)
 BH_VERB(provenance)
 BH_VERB(ps)
+BH_VERB(reject)
 BH_VERB(run)
 BH_VERB(shell)
 BH_VERB(show)

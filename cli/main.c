@@ -13,16 +13,17 @@
 #include "cli/common.h"
 
 const struct bh_cmd *const bh_commands[] = {
-    &bh_cmd_init,    &bh_cmd_lint, &bh_cmd_plan,      &bh_cmd_advise,  &bh_cmd_run,        &bh_cmd_ps,   &bh_cmd_show,
-    &bh_cmd_explain, &bh_cmd_logs, &bh_cmd_artifacts, &bh_cmd_get,     &bh_cmd_provenance, &bh_cmd_diff, &bh_cmd_shell,
-    &bh_cmd_audit,   &bh_cmd_gc,   &bh_cmd_doctor,    &bh_cmd_version, &bh_cmd_completion,
+    &bh_cmd_init,    &bh_cmd_lint,    &bh_cmd_plan,       &bh_cmd_advise,    &bh_cmd_run,   &bh_cmd_ps,
+    &bh_cmd_show,    &bh_cmd_explain, &bh_cmd_logs,       &bh_cmd_artifacts, &bh_cmd_get,   &bh_cmd_provenance,
+    &bh_cmd_approve, &bh_cmd_reject,  &bh_cmd_diff,       &bh_cmd_shell,     &bh_cmd_audit, &bh_cmd_gc,
+    &bh_cmd_doctor,  &bh_cmd_version, &bh_cmd_completion,
 };
 const size_t bh_n_commands = BH_ARRAY_LEN(bh_commands);
 
 /* Verbs of the command line's contract that this version lacks: named, so that nobody takes them for slips. */
 static const char *const later_verbs[] = {
-    "submit", "batch",  "cancel", "pause",   "resume", "retry", "approve", "reject",
-    "serve",  "worker", "mcp",    "session", "replay", "fork",  "fsck",
+    "submit", "batch", "cancel",  "pause",  "resume", "retry", "serve",
+    "worker", "mcp",   "session", "replay", "fork",   "fsck",
 };
 
 const struct bh_cmd *bh_command_find(const char *name)

@@ -15,10 +15,11 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "base/val.h"
 #include "cli/common.h"
 #include "scheduler/run_limits.h"
 
-enum { TERMINAL_ROWS = 8, DEFAULT_COLUMNS = 80, DEFAULT_LINES = 24 };
+enum { US_PER_S = 1000000, TERMINAL_ROWS = 8, DEFAULT_COLUMNS = 80, DEFAULT_LINES = 24 };
 
 struct agent_view {
     enum bh_node_state node;
@@ -293,6 +294,40 @@ static void on_attempt(void *arg, size_t agent, enum bh_attempt_state state)
         view->said = false; /* the next try says so again */
 }
 
+static size_t count_tainted(const struct bh_val *artifacts)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bh_val_len(artifacts); i++)
+        n += bh_streq(bh_val_str_of(bh_val_at(artifacts, i), "label"), "tainted");
+    return n;
+}
+
+/* Also where nothing else is said: the run stands still until somebody answers. */
+static void say_question(struct bh_progress *p, const struct bh_gate *gate, const struct bh_val *facts)
+{
+    char limit[BH_UNIT_TEXT];
+    const struct bh_val *artifacts = bh_val_get(facts, "artifacts");
+    const char *name = bh_val_str_of(facts, "name");
+    size_t n = bh_val_len(artifacts), tainted = count_tainted(artifacts);
+    BH_CLEANUP_FREE char *of_them = tainted > 0 ? bh_asprintf(", %zu of them tainted", tainted) : bh_strdup("");
+    bh_format_duration((gate->expires.us - bh_wall_now().us + US_PER_S - 1) / US_PER_S * BH_NS_PER_S, limit);
+    fprintf(stderr, "asking    %s: %zu artifact%s would pass%s; decide within %s with\n", name, n, n == 1 ? "" : "s",
+            of_them, limit);
+    fprintf(stderr, "          bulkhead approve %s %s   or   bulkhead reject %s %s\n", p->run, name, p->run, name);
+}
+
+static void on_gate(void *arg, const struct bh_gate *gate, const struct bh_val *facts)
+{
+    struct bh_progress *p = arg;
+    const char *by = bh_val_str_of(facts, "by");
+    erase(p);
+    if (gate->state == BH_GATE_ASKED)
+        say_question(p, gate, facts);
+    else if (gate->state == BH_GATE_OPEN && !p->quiet)
+        fprintf(stderr, "approved  %s  by %s\n", bh_val_str_of(facts, "name"), by ? by : bh_val_str_of(facts, "how"));
+    redraw(p);
+}
+
 static void on_interrupted(void *arg, int signal)
 {
     struct bh_progress *p = arg;
@@ -361,6 +396,7 @@ struct bh_run_watch bh_progress_watch(struct bh_progress *p)
                                  .started = on_started,
                                  .node = on_node,
                                  .attempt = on_attempt,
+                                 .gate = on_gate,
                                  .interrupted = on_interrupted,
                                  .tick = p->live && !p->quiet ? on_tick : NULL,
                                  .ended = on_ended};

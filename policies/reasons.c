@@ -105,6 +105,15 @@ static char *remedy_of_score(const char *detail)
     return bh_asprintf("write one number to '%.*s' in the attempt or its check", (int)(end - at), at);
 }
 
+/* Of a gate that a person has shut. NULL: the detail speaks of something else. */
+static const char *remedy_of_rejection(const char *detail)
+{
+    if (!bh_starts_with(detail, "gate '") || !strstr(detail, "' was rejected by "))
+        return NULL;
+    return "mend what was rejected and start a new run; or let it pass after all: 'bulkhead approve RUN AGENT', then "
+           "'bulkhead run --resume RUN'";
+}
+
 char *bh_remedy_of_attempt(const char *remedy, int64_t attempt)
 {
     static const char option[] = "-a AGENT";
@@ -144,6 +153,8 @@ char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *
     if (special)
         return special;
     const char *host = reason == BH_REASON_HOST ? remedy_of_host(text) : NULL;
+    if (reason == BH_REASON_POLICY)
+        host = remedy_of_rejection(text);
     return bh_strdup(host ? host : bh_reason_remedy(reason, exit_code));
 }
 

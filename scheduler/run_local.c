@@ -90,9 +90,34 @@ static char *sum_up(const struct session *s, size_t node, struct bh_attempt *ret
     return detail;
 }
 
+/* It never began: what it failed by stands at its gate. */
+static bool told_of_gate(struct session *s, size_t node)
+{
+    const struct bh_run_watch *watch = &s->options->watch;
+    const struct bh_node *n = bh_engine_node(bh_live_run_engine(s->run), node);
+    BH_CLEANUP_FREE char *detail = bh_live_run_gate_detail(s->run, node);
+    struct bh_attempt none = {.node = node, .reason = n->reason, .phase = n->phase};
+    if (detail && watch->node)
+        watch->node(watch->arg, node, n->state, &none, detail);
+    return detail != NULL;
+}
+
+static void on_gate(void *arg, size_t gate)
+{
+    struct session *s = arg;
+    const struct bh_run_watch *watch = &s->options->watch;
+    const struct bh_gate *state = bh_engine_gate(bh_live_run_engine(s->run), gate);
+    if (watch->gate)
+        watch->gate(watch->arg, state,
+                    state->state == BH_GATE_ASKED ? bh_live_run_question(s->run, gate)
+                                                  : bh_live_run_decision(s->run, gate));
+}
+
 static void on_node(void *arg, size_t node)
 {
     struct session *s = arg;
+    if (told_of_gate(s, node))
+        return;
     const struct bh_engine *engine = bh_live_run_engine(s->run);
     const struct bh_attempt *last = NULL;
     for (size_t i = bh_engine_n_attempts(engine); i > 0 && !last; i--) {
@@ -326,7 +351,8 @@ static int meet(struct session *s, struct bh_err **err)
     char token[2 * TOKEN_BYTES + 1];
     BH_CLEANUP_FREE char *url = bh_asprintf("inproc://bulkhead-%s", s->id.s);
     struct bh_worker_options worker = {.home = s->options->home->path, .url = url, .token = token, .slots = slots(s)};
-    struct bh_dispatcher_owner owner = {.arg = s, .ended = on_ended, .failed = on_failed};
+    struct bh_dispatcher_owner owner = {
+        .arg = s, .home = s->options->home, .gate = on_gate, .ended = on_ended, .failed = on_failed};
     int rc = make_token(token, err);
     if (rc == 0)
         rc = bh_dispatcher_new(s->loop, s->run, url, token, owner, &s->dispatcher, err);

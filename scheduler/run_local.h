@@ -26,6 +26,9 @@ struct bh_run_watch {
     void (*node)(void *arg, size_t agent, enum bh_node_state state, const struct bh_attempt *attempt,
                  const char *detail);
     void (*attempt)(void *arg, size_t agent, enum bh_attempt_state state);
+    /* A gate was asked, was decided, or has expired: `facts` is the payload of that event (question.h), with who and
+     * why where somebody decided. */
+    void (*gate)(void *arg, const struct bh_gate *gate, const struct bh_val *facts);
     void (*interrupted)(void *arg, int signal); /* the first one: from here on the run is being cancelled */
     void (*tick)(void *arg);                    /* four times a second, for what shows elapsed time */
     void (*ended)(void *arg, enum bh_run_status status);

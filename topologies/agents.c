@@ -63,8 +63,11 @@ static void make_output(struct making *m, size_t i)
         .optional = doc->optional,
         .max_size = doc->max_size,
         .max_files = doc->max_files < 0 && is_glob ? DEFAULT_GLOB_FILES : doc->max_files,
+        .validate = doc->validate,
         .pos = name.pos,
     };
+    const char *owner = bh_arena_printf(m->pl->arena, "%s.outputs[%zu]", m->doc->path, i);
+    out->validate_command = bh_plan_validate_command(m->pl, &m->scope, doc->validate, owner, &out->n_validate_command);
     if (!out->path)
         out->path = is_glob ? "out" : bh_arena_printf(m->pl->arena, "out/%s", t.s);
 }
@@ -216,7 +219,7 @@ static void make_agent(struct bh_planner *pl, const struct bh_agent *doc, const 
     read_own_keys(m.draft);
     check_name(pl, m.agent);
     remember_name(pl, m.agent->name, plan->n_agents - 1);
-    bh_plan_gates(pl, m.agent);
+    bh_plan_gates(pl, &m.scope, m.agent);
     make_inputs(&m);
     make_outputs(&m);
     make_commands(&m);

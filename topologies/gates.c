@@ -14,7 +14,7 @@ static bool says_true(const struct bh_node *map, const char *key)
     return bh_streq(bh_node_text(bh_node_get(map, key)), "true");
 }
 
-void bh_plan_gates(struct bh_planner *pl, struct bh_plan_agent *agent)
+void bh_plan_gates(struct bh_planner *pl, const struct bh_scope *scope, struct bh_plan_agent *agent)
 {
     const struct bh_node *accept = agent->doc->accept, *stage_gate = NULL;
     size_t n = bh_node_len(accept);
@@ -31,6 +31,8 @@ void bh_plan_gates(struct bh_planner *pl, struct bh_plan_agent *agent)
                                                   : BH_GATE_VALIDATE,
             .validate = bh_node_get(entry, "validate"),
         };
+        const char *owner = bh_arena_printf(pl->arena, "%s.accept.%s", agent->doc->path, gates[i].artifact);
+        gates[i].command = bh_plan_validate_command(pl, scope, gates[i].validate, owner, &gates[i].n_command);
     }
     agent->gates = gates;
     agent->n_gates = n;

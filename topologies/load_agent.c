@@ -282,7 +282,7 @@ static const struct bh_key agent_keys[] = {
     {"retries", bh_read_retries, 0, BH_KEY_MERGED},
     {"untrusted", read_untrusted, FIELD(untrusted), 0},
     {"accept", bh_read_accept, FIELD(accept), BH_KEY_MERGED},
-    {"gate", bh_read_gate, FIELD(gate), BH_KEY_LATER},
+    {"gate", bh_read_gate, FIELD(gate), 0},
     {"when", bh_read_predicate, FIELD(when), BH_KEY_LATER},
     {"matrix", bh_read_matrix, 0, BH_KEY_LATER | BH_KEY_MERGED},
     {"on_failure", read_on_failure, FIELD(continue_on_failure), 0},

@@ -92,7 +92,7 @@ static const struct bh_key stage_keys[] = {
     {"name", read_name, 0, BH_KEY_REQUIRED},
     {"agents", read_agents, 0, BH_KEY_REQUIRED},
     {"when", bh_read_predicate, FIELD(when), BH_KEY_LATER},
-    {"gate", bh_read_gate, FIELD(gate), BH_KEY_LATER},
+    {"gate", bh_read_gate, FIELD(gate), 0},
     {"for_each", read_for_each, FIELD(for_each), BH_KEY_LATER},
     {"repeat", read_repeat, FIELD(repeat), BH_KEY_LATER},
     {"ask", NULL, 0, BH_KEY_RESERVED},

@@ -36,8 +36,8 @@ struct bh_plan_output {
     const char *path;        /* relative to /workspace: "out/NAME" where nothing is said; for a glob "out" */
     enum bh_kind kind;
     bool optional;
-    int64_t max_size;  /* -1: none */
-    int64_t max_files; /* globs: 1000 where nothing is said */
+    int64_t max_size;               /* -1: none */
+    int64_t max_files;              /* globs: 1000 where nothing is said */
     const struct bh_node *validate; /* NULL: none */
     const char **validate_command;  /* n_validate_command 0: none */
     size_t n_validate_command;

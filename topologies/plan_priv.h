@@ -115,14 +115,14 @@ struct bh_planner {
     struct bh_errlist warnings;
     struct bh_map *reported; /* one error of a kind per position */
     size_t n_hints;
-    size_t budget;                      /* bytes that {{ }} may still make */
-    struct bh_map *params;              /* name → struct bh_param_slot */
-    struct bh_map *by_name;             /* agent → struct bh_namesakes */
-    struct bh_map *sources;             /* name → struct bh_source */
-    struct bh_map *endpoints;           /* name → struct bh_endpoint */
-    struct bh_map *tainted_files;       /* paths whose content is known as tainted */
+    size_t budget;                /* bytes that {{ }} may still make */
+    struct bh_map *params;        /* name → struct bh_param_slot */
+    struct bh_map *by_name;       /* agent → struct bh_namesakes */
+    struct bh_map *sources;       /* name → struct bh_source */
+    struct bh_map *endpoints;     /* name → struct bh_endpoint */
+    struct bh_map *tainted_files; /* paths whose content is known as tainted */
     bool *source_used, *source_tainted;
-    struct bh_draft *drafts;            /* parallel to plan->agents */
+    struct bh_draft *drafts; /* parallel to plan->agents */
     size_t cap_agents, cap_drafts, cap_boxes;
     size_t *stage_start;         /* index of the first agent of each stage; n_stages + 1 entries */
     struct bh_barrier *barriers; /* per stage */

@@ -6,11 +6,9 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "policies/failure_budget.h"
 #include "scheduler/core/spec.h"
 #include "topologies/plan.h"
-#include "topologies/yaml_tree.h"
 
 #define NS_PER_MS INT64_C(1000000)
 
@@ -139,10 +137,10 @@ static struct bh_spec_forks *forks_of(struct making *m, const struct bh_plan_age
 
 /* --- gates --- */
 
-static bool asks_for_inputs(const struct bh_agent *doc)
+static bool asks_for_inputs(const struct bh_plan_agent *agent)
 {
-    for (size_t i = 0; i < bh_node_len(doc->accept); i++) {
-        if (bh_streq(bh_node_text(bh_node_get(bh_node_at(doc->accept, i), "approve")), "true"))
+    for (size_t i = 0; i < agent->n_gates; i++) {
+        if (agent->gates[i].kind == BH_GATE_APPROVE)
             return true;
     }
     return false;
@@ -160,7 +158,7 @@ static void add_own_gates(struct making *m)
 {
     for (size_t i = 0; i < m->plan->n_agents; i++) {
         const struct bh_agent *doc = m->plan->agents[i].doc;
-        if (!doc->gate && !asks_for_inputs(doc))
+        if (!doc->gate && !asks_for_inputs(&m->plan->agents[i]))
             continue;
         struct bh_spec_gate *g = add_gate(m, m->plan->agents[i].name, doc->timeouts.run, 1);
         g->nodes[g->n_nodes++] = i;

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "scheduler/dispatch/gatekeeper.h"
 #include "scheduler/dispatch/hub.h"
 #include "scheduler/dispatch/lease_make.h"
 #include "scheduler/dispatch/snapshot_key.h"
@@ -37,6 +38,7 @@ struct bh_dispatcher {
     struct answer *answers; /* wait for the next commit */
     size_t n_answers, cap_answers;
     struct event *deadline;
+    struct bh_gatekeeper *gates;
     char *host;       /* bh_host_stamp() when the run was taken up */
     size_t releasing; /* shared boxes whose release is not confirmed */
     bool over, settling, broken;
@@ -348,8 +350,11 @@ static void carry_out(struct bh_dispatcher *d, const struct bh_effect *effect)
         break;
     case BH_EFFECT_PUBLISH: /* done where it arose: it is durable together with the end that brought it about */
         break;
-    case BH_EFFECT_ASK: /* no document with gates gets here yet */
+    case BH_EFFECT_ASK:
+        bh_gatekeeper_ask(d->gates, effect->gate);
+        break;
     case BH_EFFECT_EXPIRY:
+        bh_gatekeeper_expire_at(d->gates, effect->gate, effect->at);
         break;
     case BH_EFFECT_ENDED:
         if (bh_engine_status(bh_live_run_engine(d->run)) != effect->status)
@@ -374,6 +379,8 @@ static void send_answers(struct bh_dispatcher *d)
 static bool settle_once(struct bh_dispatcher *d)
 {
     struct bh_err *err = NULL;
+    if (d->broken)
+        return false;
     if (bh_live_run_commit(d->run, &err) != 0) {
         d->broken = true;
         d->owner.failed(d->owner.arg, err);
@@ -401,6 +408,27 @@ static void settle(struct bh_dispatcher *d)
     }
 }
 
+/* --- gates --- */
+
+static void feed_of_gates(void *arg, const struct bh_event *event, struct bh_val *extra)
+{
+    bh_dispatcher_feed(arg, event, extra);
+}
+
+static void gate_told(void *arg, size_t gate)
+{
+    struct bh_dispatcher *d = arg;
+    if (d->owner.gate && !d->broken)
+        d->owner.gate(d->owner.arg, gate);
+}
+
+static void gates_failed(void *arg, struct bh_err *err)
+{
+    struct bh_dispatcher *d = arg;
+    d->broken = true;
+    d->owner.failed(d->owner.arg, err);
+}
+
 /* --- life --- */
 
 int bh_dispatcher_new(struct event_base *loop, struct bh_live_run *run, const char *url, const char *token,
@@ -415,7 +443,11 @@ int bh_dispatcher_new(struct event_base *loop, struct bh_live_run *run, const ch
     d->deadline = evtimer_new(loop, on_deadline, d);
     d->host = bh_host_stamp();
     struct bh_hub_owner hub_owner = {.arg = d, .worker_up = on_worker_up, .said = on_said, .turn_over = on_turn_over};
-    int rc = bh_hub_new(loop, url, token, hub_owner, &d->hub, err);
+    struct bh_gatekeeper_owner gate_owner = {
+        .arg = d, .home = owner.home, .feed = feed_of_gates, .told = gate_told, .failed = gates_failed};
+    int rc = bh_gatekeeper_new(loop, run, gate_owner, &d->gates, err);
+    if (rc == 0)
+        rc = bh_hub_new(loop, url, token, hub_owner, &d->hub, err);
     if (rc != 0)
         bh_dispatcher_free(d);
     else
@@ -433,6 +465,7 @@ void bh_dispatcher_free(struct bh_dispatcher *d)
     }
     bh_free(d->answers);
     bh_hub_free(d->hub);
+    bh_gatekeeper_free(d->gates);
     if (d->deadline)
         event_free(d->deadline);
     for (size_t i = 0; i < plan_of(d)->n_boxes; i++)

@@ -12,6 +12,9 @@ struct bh_dispatcher;
 
 struct bh_dispatcher_owner {
     void *arg;
+    const struct bh_home *home; /* borrowed; where people's decisions about gates are found; NULL: nowhere */
+    /* A gate's question is on record, was decided or has expired. May be NULL. */
+    void (*gate)(void *arg, size_t gate);
     /* The run has ended and its boxes are released. */
     void (*ended)(void *arg, enum bh_run_status status);
     /* The store refused: the run must not go on in this process. `err` is taken. */

@@ -11,10 +11,10 @@
 #include "base/units.h"
 #include "scheduler/dispatch/attempt_text.h"
 #include "scheduler/dispatch/images.h"
-#include "scheduler/dispatch/lease_reach.h"
-#include "scheduler/dispatch/lease_secrets.h"
 #include "scheduler/dispatch/lease_gates.h"
 #include "scheduler/dispatch/lease_inputs.h"
+#include "scheduler/dispatch/lease_reach.h"
+#include "scheduler/dispatch/lease_secrets.h"
 #include "scheduler/dispatch/snapshot_key.h"
 #include "scheduler/dispatch/submission.h"
 
@@ -277,7 +277,8 @@ static void fill_outputs(const struct maker *m)
             .optional = out->optional,
             .max_size = out->max_size >= 0 ? out->max_size : largest_output(m),
             .max_files = out->max_files,
-            .validate = BH_LEASE_VALIDATE_NOTHING,
+            .validate =
+                bh_lease_validate_of(out->validate, out->validate_command, out->n_validate_command, m->order->attempt),
         };
     }
 }

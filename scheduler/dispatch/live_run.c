@@ -48,6 +48,8 @@ void bh_live_run_remember(struct bh_live_run *run, const struct bh_event *event,
         run->ranges = bh_val_copy(bh_val_get(payload, "ranges"));
         run->run_dirty = true;
     }
+    if (event->kind == BH_EV_GATE_ASKED || event->kind == BH_EV_GATE_DECIDED || event->kind == BH_EV_GATE_EXPIRED)
+        bh_live_run_remember_gate(run, event, payload);
     if (event->kind == BH_EV_FREEZE_FAILED && event->reason != BH_REASON_NONE)
         bh_map_put(run->facts, BH_FACTS_OF_FREEZE, bh_val_copy(payload));
 }

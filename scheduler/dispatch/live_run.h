@@ -51,6 +51,19 @@ const char *bh_live_run_limits(const struct bh_live_run *run);
 /* Address ranges that the site permits an agent beyond public ones: a list of texts, or NULL. From the same event. */
 const struct bh_val *bh_live_run_ranges(const struct bh_live_run *run, const char *agent);
 
+/* Gates (indices of the spec). */
+const struct bh_spec *bh_live_run_spec(const struct bh_live_run *run);
+/* The payload of the newest event by which the gate was asked, or decided or expired; borrowed, NULL: none. */
+const struct bh_val *bh_live_run_question(const struct bh_live_run *run, size_t gate);
+const struct bh_val *bh_live_run_decision(const struct bh_live_run *run, size_t gate);
+/* Who has approved an artifact in this run: {"name" of the gate,"by","at","reason"}; borrowed, NULL: nobody. */
+const struct bh_val *bh_live_run_approval(const struct bh_live_run *run, const char *name, const char *digest);
+/* Of a node that failed at a gate: why, in a sentence; else NULL. The caller owns it. */
+char *bh_live_run_gate_detail(const struct bh_live_run *run, size_t node);
+/* Adds {"gate","how","by","at","reason"} for each gate that the artifact has passed on its way to the node. */
+void bh_live_run_add_passes(const struct bh_live_run *run, size_t node, const struct bh_artifact *artifact,
+                            struct bh_val *list);
+
 /*
  * Applies an event; false where the engine ignored it (stale): then nothing is remembered. `extra` (a map, taken, may
  * be NULL) is merged into the payload.

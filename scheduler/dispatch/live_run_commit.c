@@ -104,6 +104,12 @@ static const struct bh_val *facts_of_failed_node(const struct bh_live_run *run, 
     (void)bh_engine_failure(run->engine, &node);
     if (node >= run->plan->n_agents)
         return bh_map_get(run->facts, BH_FACTS_OF_FREEZE);
+    BH_CLEANUP_FREE char *refused = bh_live_run_gate_detail(run, node);
+    if (refused) {
+        *ret_own = bh_val_map();
+        bh_val_set_str(*ret_own, "detail", refused);
+        return *ret_own;
+    }
     if (run->plan->agents[node].forks)
         return *ret_own = facts_of_attempts(run, node);
     for (size_t i = bh_engine_n_attempts(run->engine); i > 0; i--) {

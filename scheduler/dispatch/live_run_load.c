@@ -57,6 +57,8 @@ static struct bh_live_run *make(struct bh_store *store, struct bh_run_id id, str
     run->registry = bh_registry_new();
     run->facts = bh_map_new(free_val);
     run->made = bh_calloc(plan->n_agents, sizeof(*run->made));
+    run->gates = bh_calloc(run->spec->n_gates, sizeof(*run->gates));
+    run->approvals = bh_map_new(free_val);
     return run;
 }
 
@@ -71,6 +73,12 @@ void bh_live_run_free(struct bh_live_run *run)
     dirty_fini(&run->attempts);
     bh_effects_fini(&run->effects);
     bh_map_free(run->facts);
+    for (size_t i = 0; run->gates && i < run->spec->n_gates; i++) {
+        bh_val_free(run->gates[i].asked);
+        bh_val_free(run->gates[i].decided);
+    }
+    bh_free(run->gates);
+    bh_map_free(run->approvals);
     bh_free(run->made);
     bh_registry_free(run->registry);
     bh_engine_free(run->engine);

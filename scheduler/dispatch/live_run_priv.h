@@ -40,6 +40,10 @@ struct bh_live_run {
     struct bh_made {      /* by node: what its attempts start from, as it was made last; borrowed from facts */
         const struct bh_val *setup, *prepare;
     } * made;
+    struct bh_gate_facts { /* by gate: payloads of its newest events, owned */
+        struct bh_val *asked, *decided;
+    } * gates;
+    struct bh_map *approvals; /* digest and name of an artifact → who let it pass */
     struct bh_pending_event *pending;
     size_t n_pending, cap_pending;
     struct bh_dirty nodes, attempts;
@@ -62,6 +66,9 @@ bool bh_live_run_step(struct bh_live_run *run, const struct bh_event *event, str
 void bh_live_run_remember(struct bh_live_run *run, const struct bh_event *event, const struct bh_val *payload);
 void bh_live_run_absorb(struct bh_live_run *run, struct bh_effects *effects, struct bh_wall now);
 char *bh_live_run_json(const struct bh_val *v); /* the caller owns it */
+
+/* live_run_gates.c: an event about a gate. */
+void bh_live_run_remember_gate(struct bh_live_run *run, const struct bh_event *event, const struct bh_val *payload);
 
 /* live_run_end.c: carries out the PUBLISH among the effects from the first on. */
 void bh_live_run_publish_chosen(struct bh_live_run *run, size_t first);

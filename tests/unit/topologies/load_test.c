@@ -560,7 +560,6 @@ static void test_later(void **state)
         {"  matrix: {m: [a]}\n", "matrix", "agents[0].matrix"},
         {"  matrix: {include: [{m: a}]}\n", "matrix", "agents[0].matrix"},
         {"  when: always\n", "when", "agents[0].when"},
-        {"  gate: approve\n", "gate", "agents[0].gate"},
         {"  limits: {tokens: 5}\n", "limits.tokens", "agents[0].limits.tokens"},
         {"  retries: 1\n", "retries", "agents[0].retries"},
         {"  accept: {x: {approve: true}}\n", "accept", "agents[0].accept"},

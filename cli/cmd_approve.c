@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bulkhead approve, bulkhead reject: what would pass a gate is shown, and a person's decision about exactly that is
+ * written down for whoever drives the run. Contents are shown only with --content, and escaped.
+ */
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "artifact-bus/cas.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/gate_facts.h"
+#include "scheduler/dispatch/decision.h"
+
+enum { PREVIEW_BYTES = 4096, SHORTEST_DIGEST = 12 };
+
+struct asking {
+    const struct bh_args *args;
+    bool approve;
+    struct bh_cli_run run;
+    struct bh_gate_facts gates;
+    const struct bh_gate_fact *gate;
+};
+
+static const struct bh_val *artifacts_of(const struct asking *a)
+{
+    return bh_val_get(a->gate->facts, "artifacts");
+}
+
+static const char *digest_of(const struct asking *a)
+{
+    return bh_val_str_of(a->gate->facts, "digest");
+}
+
+/* --- which gate --- */
+
+static int no_gate(const struct asking *a, const char *name, struct bh_err **err)
+{
+    BH_CLEANUP_BUF struct bh_buf open = BH_BUF_INIT;
+    for (size_t i = 0; i < a->gates.len; i++) {
+        if (bh_gate_is_waiting(&a->run, &a->gates.items[i]))
+            bh_buf_addf(&open, "%s'%s'", open.len > 0 ? ", " : "", a->gates.items[i].name);
+    }
+    int rc = bh_err_set(err, BH_E_NOT_FOUND, 0, "nothing was asked about '%s' in run '%s'", name, a->run.id);
+    if (open.len > 0)
+        bh_err_hint(err, "what waits for a decision: %s", open.data);
+    else
+        bh_err_hint(err, "no gate of it waits; 'bulkhead explain %s' says what does", a->run.id);
+    return rc;
+}
+
+/* A rejection may be taken back while nothing has come of it but the end of the run, and so may the lapse of time. */
+static int check_open(const struct asking *a, struct bh_err **err)
+{
+    enum bh_gate_status status = a->gate->status;
+    const char *by = bh_val_str_of(a->gate->facts, "by"), *now = a->run.row.status;
+    bool running = bh_streq(now, "running"), again = bh_streq(now, "failed") || bh_streq(now, "cancelled");
+    if ((status == BH_GATE_IS_ASKED && (running || again)) || (status != BH_GATE_IS_APPROVED && again))
+        return 0;
+    if (status == (a->approve ? BH_GATE_IS_APPROVED : BH_GATE_IS_REJECTED))
+        return -BH_E_EXISTS; /* said twice */
+    int rc = bh_err_set(err, BH_E_USAGE, 0, "the gate '%s' of run '%s' is %s already%s%s", a->gate->name, a->run.id,
+                        bh_gate_status_text(status), by ? ", by " : "", by ? by : "");
+    bh_err_hint(err, "'bulkhead explain %s' tells what came of it", a->run.id);
+    return rc;
+}
+
+/* --- showing --- */
+
+static void print_artifacts(const struct asking *a)
+{
+    static const char *const heads[] = {"NAME", "SIZE", "LABEL", "FROM", "DIGEST"};
+    const struct bh_val *artifacts = artifacts_of(a);
+    struct bh_table *table = bh_table_new(heads, BH_ARRAY_LEN(heads));
+    for (size_t i = 0; i < bh_val_len(artifacts); i++) {
+        char size[BH_UNIT_TEXT];
+        const struct bh_val *v = bh_val_at(artifacts, i);
+        const char *agent = bh_val_str_of(v, "agent");
+        BH_CLEANUP_FREE char *label =
+            bh_asprintf("%s%s", bh_val_str_of(v, "label"), bh_val_bool_of(v, "private") ? ", private" : "");
+        const char *cells[] = {bh_val_str_of(v, "name"), bh_format_size(bh_val_int_of(v, "size"), size), label,
+                               agent ? agent : "a source", bh_val_str_of(v, "digest")};
+        bh_table_row(table, cells);
+    }
+    bh_table_print(table);
+}
+
+static void print_question(const struct asking *a)
+{
+    printf("run %s, gate of %s '%s': what would pass\n\n", a->run.id, a->gate->of_stage ? "stage" : "agent",
+           a->gate->name);
+    if (bh_val_len(artifacts_of(a)) == 0)
+        printf("no artifact: only whether it starts\n");
+    else
+        print_artifacts(a);
+    printf("\n'bulkhead provenance %s NAME' says where one came from\nquestion %s\n", a->run.id, digest_of(a));
+}
+
+static int open_object(const struct asking *a, const char *digest_text, int *ret_fd, struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *dir = bh_home_path(&a->run.home, "cas");
+    struct bh_cas *cas = NULL;
+    struct bh_digest digest;
+    if (bh_digest_parse(digest_text, &digest) != 0)
+        return bh_err_set(err, BH_E_STORE_CORRUPT, 0, "'%s' is no digest", digest_text);
+    int rc = bh_cas_open(dir, dir, &cas, err);
+    if (rc == 0)
+        rc = bh_cas_open_object(cas, &digest, ret_fd, err);
+    bh_cas_close(cas);
+    return rc;
+}
+
+/* Line by line, so that each begins where the eye expects it. */
+static void print_preview(const char *data, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        const char *end = memchr(data + at, '\n', len - at);
+        size_t n = end ? (size_t)(end - data) - at : len - at;
+        BH_CLEANUP_BUF struct bh_buf line = BH_BUF_INIT;
+        bh_escape_terminal(&line, data + at, n);
+        printf("    | %s\n", line.data);
+        at += n + 1;
+    }
+}
+
+static int print_contents(const struct asking *a, struct bh_err **err)
+{
+    const struct bh_val *artifacts = artifacts_of(a);
+    for (size_t i = 0; i < bh_val_len(artifacts); i++) {
+        char bytes[PREVIEW_BYTES];
+        BH_CLEANUP_FD int fd = -1;
+        const struct bh_val *v = bh_val_at(artifacts, i);
+        int rc = open_object(a, bh_val_str_of(v, "digest"), &fd, err);
+        ssize_t n = rc == 0 ? read(fd, bytes, sizeof(bytes)) : 0;
+        if (rc != 0)
+            return rc;
+        if (n < 0)
+            return bh_err_set(err, BH_E_IO, errno, "cannot read '%s'", bh_val_str_of(v, "name"));
+        printf("\n%s, its first %zd of %lld bytes, escaped:\n", bh_val_str_of(v, "name"), n,
+               (long long)bh_val_int_of(v, "size"));
+        print_preview(bytes, (size_t)n);
+    }
+    return 0;
+}
+
+/* --- deciding --- */
+
+static bool names(const char *given, const char *digest)
+{
+    const char *hex = bh_starts_with(given, "sha256:") ? given + strlen("sha256:") : given;
+    return strlen(hex) >= SHORTEST_DIGEST && digest && bh_starts_with(digest + strlen("sha256:"), hex);
+}
+
+/* The digest of the question, or of the only artifact that would pass. */
+static int check_digest(const struct asking *a, const char *given, struct bh_err **err)
+{
+    const struct bh_val *artifacts = artifacts_of(a);
+    bool one = bh_val_len(artifacts) == 1;
+    if (names(given, digest_of(a)) || (one && names(given, bh_val_str_of(bh_val_at(artifacts, 0), "digest"))))
+        return 0;
+    int rc = bh_err_set(err, BH_E_USAGE, 0, "'%s' is not what would pass the gate '%s' now", given, a->gate->name);
+    bh_err_hint(err, "look at it again: the question is %s", digest_of(a));
+    return rc;
+}
+
+static int ask(const struct asking *a, struct bh_err **err)
+{
+    char line[16] = "";
+    const char *verb = a->approve ? "approve" : "reject";
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO) || bh_args_json(a->args)) {
+        int rc = bh_err_set(err, BH_E_USAGE, 0, "nobody can be asked here whether to %s '%s'", verb, a->gate->name);
+        bh_err_hint(err, "name what you have seen: bulkhead %s %s %s --digest %s", verb, a->run.id, a->gate->name,
+                    digest_of(a));
+        return rc;
+    }
+    fprintf(stderr, "%s this? [y/N] ", verb);
+    (void)fflush(stderr);
+    if (fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y'))
+        return 0;
+    return bh_err_set(err, BH_E_USAGE, 0, "nothing was decided");
+}
+
+static char *user_name(void)
+{
+    const struct passwd *account = getpwuid(getuid());
+    return account && account->pw_name ? bh_strdup(account->pw_name) : bh_asprintf("uid %u", (unsigned)getuid());
+}
+
+static int check_reason(const char *reason, struct bh_err **err)
+{
+    for (const char *p = reason; p && *p; p++) {
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            return bh_err_set(err, BH_E_USAGE, 0, "the reason is one line without control characters");
+    }
+    if (reason && strlen(reason) > BH_DECISION_REASON_MAX)
+        return bh_err_set(err, BH_E_USAGE, 0, "the reason has more than %d bytes", BH_DECISION_REASON_MAX);
+    return 0;
+}
+
+static void report(const struct asking *a, const char *by, bool repeated)
+{
+    bool owned = bh_home_run_is_owned(&a->run.home, a->run.id);
+    if (bh_args_json(a->args)) {
+        BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
+        bh_val_set_str(v, "run", a->run.id);
+        bh_val_set_str(v, "gate", a->gate->name);
+        bh_val_set_str(v, "of", a->gate->of_stage ? "stage" : "agent");
+        bh_val_set_str(v, "verdict", a->approve ? "approve" : "reject");
+        bh_val_set_str(v, "digest", digest_of(a));
+        bh_val_set_str(v, "by", by);
+        bh_val_set_bool(v, "repeated", repeated);
+        bh_val_set(v, "artifacts", bh_val_copy(artifacts_of(a)));
+        bh_cli_print_json(v);
+        return;
+    }
+    printf("%s '%s' of run %s%s\n", a->approve ? "approved" : "rejected", a->gate->name, a->run.id,
+           repeated ? ", as it was before" : "");
+    (void)fflush(stdout);
+    if (!owned && !repeated && !bh_args_has(a->args, "quiet"))
+        fprintf(stderr, "no process drives the run: 'bulkhead run --resume %s' goes on with this\n", a->run.id);
+}
+
+static int decide(const struct asking *a, struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *by = user_name();
+    const char *given = bh_args_get(a->args, "digest");
+    int rc = given ? check_digest(a, given, err) : ask(a, err);
+    if (rc != 0)
+        return rc;
+    const struct bh_decision decision = {
+        .gate = a->gate->name,
+        .digest = (char *)(uintptr_t)digest_of(a),
+        .approved = a->approve,
+        .by = by,
+        .reason = (char *)(uintptr_t)bh_args_get(a->args, "reason"),
+        .at = bh_wall_now(),
+    };
+    rc = bh_decision_write(&a->run.home, a->run.id, &decision, err);
+    if (rc == 0)
+        report(a, by, false);
+    return rc;
+}
+
+static int look(struct asking *a, struct bh_err **err)
+{
+    const char *name = a->args->operands[1];
+    int rc = check_reason(bh_args_get(a->args, "reason"), err);
+    if (rc == 0)
+        rc = bh_cli_run_open(a->args, a->args->operands[0], &a->run, err);
+    if (rc == 0)
+        rc = bh_gate_facts_read(&a->run, &a->gates, err);
+    if (rc != 0)
+        return rc;
+    a->gate = bh_gate_facts_find(&a->gates, name);
+    return a->gate && digest_of(a) ? check_open(a, err) : no_gate(a, name, err);
+}
+
+static int run(const struct bh_args *args, bool approve)
+{
+    struct asking a = {.args = args, .approve = approve};
+    struct bh_err *err = NULL;
+    int rc = look(&a, &err);
+    if (rc == -BH_E_EXISTS) {
+        report(&a, bh_val_str_of(a.gate->facts, "by"), true);
+        rc = 0;
+    } else if (rc == 0) {
+        if (!bh_args_json(args) && !bh_args_has(args, "quiet"))
+            print_question(&a);
+        if (bh_args_has(args, "content") && !bh_args_json(args))
+            rc = print_contents(&a, &err);
+        (void)fflush(stdout);
+        if (rc == 0)
+            rc = decide(&a, &err);
+    }
+    bh_gate_facts_fini(&a.gates);
+    bh_cli_run_close(&a.run);
+    return rc == 0 ? 0 : bh_cli_fail(args, err);
+}
+
+static int approve(const struct bh_args *args)
+{
+    return run(args, true);
+}
+
+static int reject(const struct bh_args *args)
+{
+    return run(args, false);
+}
+
+static const struct bh_opt opts[] = {
+    {"digest", 0, BH_OPT_VALUE, "DIGEST", "decide without being asked: of the question, or of the one artifact"},
+    {"content", 0, BH_OPT_FLAG, NULL, "show how each artifact begins, escaped"},
+    {"reason", 0, BH_OPT_VALUE, "TEXT", "why; goes into the record and the audit log"},
+};
+
+#define MORE                                                                                                       \
+    "Shows what would pass (names, sizes, labels, digests) and asks on a terminal; elsewhere --digest has to say " \
+    "what was seen. A decision holds for exactly that: when a digest changes it is void, and the gate asks again."
+
+const struct bh_cmd bh_cmd_approve = {
+    .name = "approve",
+    .operands = "RUN AGENT|STAGE",
+    .summary = "let pass what waits at a gate",
+    .example = "bulkhead approve @latest publisher --reason 'read it'",
+    .more = MORE,
+    .opts = opts,
+    .n_opts = BH_ARRAY_LEN(opts),
+    .min_operands = 2,
+    .max_operands = 2,
+    .run = approve,
+};
+
+const struct bh_cmd bh_cmd_reject = {
+    .name = "reject",
+    .operands = "RUN AGENT|STAGE",
+    .summary = "keep out what waits at a gate: who waits for it fails",
+    .example = "bulkhead reject @latest publisher --reason 'it says too much'",
+    .more = MORE,
+    .opts = opts,
+    .n_opts = BH_ARRAY_LEN(opts),
+    .min_operands = 2,
+    .max_operands = 2,
+    .run = reject,
+};

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gates of a run as its events tell them: what was asked, who decided, what has expired. */
+#pragma once
+
+#include "base/val.h"
+#include "cli/common.h"
+
+struct bh_gate_fact {
+    char *name; /* of the agent or the stage */
+    bool of_stage;
+    enum bh_gate_status { BH_GATE_IS_ASKED, BH_GATE_IS_APPROVED, BH_GATE_IS_REJECTED, BH_GATE_IS_EXPIRED } status;
+    struct bh_wall asked, ended; /* us 0: never, not yet */
+    struct bh_val *facts;        /* payload of the newest event: the question, and who decided */
+};
+struct bh_gate_facts {
+    struct bh_gate_fact *items; /* in order of their first event */
+    size_t len, cap;
+};
+
+int bh_gate_facts_read(const struct bh_cli_run *run, struct bh_gate_facts *ret, struct bh_err **err) BH_MUST_CHECK;
+void bh_gate_facts_fini(struct bh_gate_facts *gates);
+/* An open one before others, one of an agent before one of a stage; NULL: there is none of that name. */
+const struct bh_gate_fact *bh_gate_facts_find(const struct bh_gate_facts *gates, const char *name);
+const char *bh_gate_status_text(enum bh_gate_status status); /* "asked" */
+/* Somebody is waited for. */
+bool bh_gate_is_waiting(const struct bh_cli_run *run, const struct bh_gate_fact *gate);
+/* [{"gate","of","status","asked","ended","digest","by","reason","how","artifacts":[…]}]; the caller owns it. */
+struct bh_val *bh_gate_facts_to_val(const struct bh_cli_run *run, const struct bh_gate_facts *gates);
+/* "3 artifacts, 1 of them tainted" */
+void bh_gate_tell_size(const struct bh_gate_fact *gate, struct bh_buf *out);
