@@ -140,5 +140,6 @@ int bh_trust_check(const struct bh_plan *plan, const struct bh_policy *policy, s
         if (!plan->agents[a].gated && plan->boxes[plan->agents[a].box].n_powers > 0)
             check_steered(&j, &plan->agents[a]);
     }
+    bh_trust_check_hosts(&j);
     return j.rc;
 }

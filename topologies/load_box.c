@@ -70,16 +70,25 @@ void bh_read_user(struct bh_reader *r, struct bh_node *n, void *field)
 
 /* --- network --- */
 
+/* Of an international name it is only said here that it may be one: what it becomes is judged with the plan. */
 static bool is_label(const char *s, size_t len)
 {
     static const char chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-    return len >= 1 && len <= 63 && s[0] != '-' && s[len - 1] != '-' && strspn(s, chars) >= len;
+    bool ascii = true;
+    for (size_t i = 0; i < len; i++) {
+        ascii = ascii && !(s[i] & 0x80);
+        if (!(s[i] & 0x80) && !strchr(chars, s[i]))
+            return false;
+    }
+    return len >= 1 && (!ascii || len <= 63) && s[0] != '-' && s[len - 1] != '-';
 }
 
 /* Four decimal numbers without leading zeros. */
 static bool is_ipv4(const char *s, size_t len)
 {
     int parts = 0;
+    if (len == 0 || s[len - 1] == '.')
+        return false;
     for (const char *end = s + len; s < end; s++) {
         int value = 0;
         const char *start = s;
@@ -104,6 +113,7 @@ static bool is_host_name(const char *host, size_t len)
     const char *end = host + len, *last = host;
     for (const char *s = host; s < end;) {
         size_t n = strcspn(s, ".:");
+        n = n < (size_t)(end - s) ? n : (size_t)(end - s);
         if (!is_label(s, n))
             return false;
         last = s;
@@ -140,9 +150,11 @@ static const char *allow_problem(const char *s)
         return len > 2 && is_ipv6(s + 1, len - 2) ? NULL : "has no good IPv6 address in its brackets";
     if (is_ipv4(s, len))
         return NULL;
-    if (bh_starts_with(s, "*.")) {
-        s += 2;
-        len -= 2;
+    bool below = len >= 2 && bh_starts_with(s, "*.");
+    s += below ? 2 : 0;
+    len -= below ? 2 : 0;
+    len -= len > 1 && s[len - 1] == '.' ? 1 : 0; /* the root's */
+    if (below) {
         if (!memchr(s, '.', len))
             return "allows a whole top-level domain";
     }
