@@ -44,6 +44,8 @@ struct viewer {
     bool has_grep, skipping;
     struct bh_map *tainted; /* names of agents whose lines are withheld */
     size_t n_withheld;
+    const char *withheld_from; /* the first of them, a value of `tainted` */
+    bool several_withheld;
     struct bh_log_printer *printer;
 };
 
@@ -63,9 +65,13 @@ static bool wants_log(void *arg, const struct bh_log_tags *tags)
 /* Before the pattern is asked: whether it fits would tell of the text. */
 static bool is_withheld(struct viewer *v, const struct bh_log_tags *tags)
 {
-    bool withheld = bh_map_has(v->tainted, tags->agent);
-    v->n_withheld += withheld && !v->skipping;
-    return withheld;
+    const char *name = bh_map_get(v->tainted, tags->agent);
+    if (!name || v->skipping)
+        return name != NULL;
+    v->n_withheld++;
+    v->several_withheld = v->several_withheld || (v->withheld_from && v->withheld_from != name);
+    v->withheld_from = v->withheld_from ? v->withheld_from : name;
+    return true;
 }
 
 static bool matches(struct viewer *v, const struct bh_log_tags *tags, const struct bh_log_line *line)
@@ -231,24 +237,22 @@ static int check_name(const struct viewer *v, const char *what, const char *name
 /* What those wrote who read others' text is not put before who only looks at a run. */
 static void remember_tainted(struct viewer *v, const struct bh_agent_row *rows, size_t n)
 {
-    v->tainted = bh_map_new(NULL);
+    v->tainted = bh_map_new(bh_free);
     for (size_t i = 0; i < n && !bh_args_has(v->args, "content"); i++) {
         if (!bh_streq(rows[i].label, "trusted"))
-            bh_map_put(v->tainted, rows[i].name, v);
+            bh_map_put(v->tainted, rows[i].name, bh_strdup(rows[i].name));
     }
 }
 
 static void say_withheld(const struct viewer *v)
 {
-    const char *name = NULL;
-    size_t it = 0;
     if (v->n_withheld == 0)
         return;
-    bool one = bh_map_len(v->tainted) == 1 && bh_map_next(v->tainted, &it, &name, NULL);
+    bool one = !v->several_withheld;
     (void)fflush(stdout);
     fprintf(stderr, "note: %zu line%s of %s%s%s %s withheld: tainted text; --content shows %s, escaped\n",
-            v->n_withheld, v->n_withheld == 1 ? "" : "s", one ? "'" : "tainted agents", one ? name : "", one ? "'" : "",
-            v->n_withheld == 1 ? "is" : "are", v->n_withheld == 1 ? "it" : "them");
+            v->n_withheld, v->n_withheld == 1 ? "" : "s", one ? "'" : "tainted agents", one ? v->withheld_from : "",
+            one ? "'" : "", v->n_withheld == 1 ? "is" : "are", v->n_withheld == 1 ? "it" : "them");
 }
 
 /* A name that nothing of the run has is a slip, not an empty log. */
