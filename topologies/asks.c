@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/val.h"
 #include "topologies/base_ref.h"
+#include "topologies/placeholder.h"
 #include "topologies/plan_priv.h"
 
 struct asks {
@@ -58,12 +59,35 @@ static void ask_secrets(struct asks *s)
     }
 }
 
+/* Where it goes: into the boxes of an agent, or with requests to a service. */
+static void ask_for_headers(struct asks *s, const struct bh_node *headers, const char *upstream)
+{
+    for (size_t i = 0; i < bh_node_len(headers); i++) {
+        const char *text = bh_node_text(bh_node_at(headers, i));
+        size_t offset = 0;
+        struct bh_placeholder p;
+        while (text && bh_placeholder_next(text, &offset, &p)) {
+            if (p.kind == BH_HOLD_SECRET)
+                ask(s, bh_node_key_pos_at(headers, i), "secret %.*s to %s", (int)p.name_len, p.name, upstream);
+        }
+    }
+}
+
+static void ask_for_agent(struct asks *s, const struct bh_agent *doc)
+{
+    for (size_t i = 0; i < doc->secrets.len; i++)
+        ask(s, doc->secrets.items[i].pos, "secret %s in agent %s", doc->secrets.items[i].s, doc->name.s);
+}
+
 static void ask_endpoints(struct asks *s)
 {
+    const struct bh_node *nodes = bh_node_get(s->pl->doc->root, "endpoints");
     for (size_t i = 0; i < s->pl->doc->n_endpoints; i++) {
         const struct bh_endpoint *e = &s->pl->doc->endpoints[i];
         if (e->upstream.s)
             ask(s, e->upstream.pos, "upstream %s", e->upstream.s);
+        if (e->upstream.s)
+            ask_for_headers(s, bh_node_get(bh_node_get(nodes, e->name.s), "headers"), e->upstream.s);
     }
 }
 
@@ -131,6 +155,7 @@ void bh_plan_asks(struct bh_planner *pl)
         ask_network(&s, &pl->doc->boxes[i].traits.network);
     for (size_t a = 0; a < pl->plan->n_agents; a++) {
         const struct bh_agent *doc = pl->plan->agents[a].doc;
+        ask_for_agent(&s, doc);
         ask_network(&s, &doc->traits.network);
         ask_network(&s, &doc->check_network);
         if (doc->brain.set)

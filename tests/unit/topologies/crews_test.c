@@ -5,6 +5,9 @@
 #include "base/path.h"
 #include "plan_support.h"
 
+#define UPSTREAM "https://api.anthropic.com"
+#define ANTHROPIC "variable ANTHROPIC_API_KEY; upstream " UPSTREAM "; secret anthropic_key to " UPSTREAM
+
 static const struct {
     const char *file;
     const char *boxes;   /* "box: agents" in order */
@@ -13,32 +16,25 @@ static const struct {
 } crews[] = {
     {"01-crewai-marketing-strategy.yaml",
      "research: research\ncrew: understanding\ncrew-tainted: strategy ideas copywriter\n",
-     "research strategy ideas copywriter",
-     "variable ANTHROPIC_API_KEY; upstream https://api.anthropic.com; network public"},
+     "research strategy ideas copywriter", ANTHROPIC "; network public"},
     {"04-crewai-write-a-book.yaml", "researcher: researcher\ncrew-tainted: outliner join\ndig: dig\nwrite: write\n",
-     "researcher outliner dig write join",
-     "variable ANTHROPIC_API_KEY; upstream https://api.anthropic.com; network public"},
-    {"05-crewai-self-evaluation-loop.yaml", "crew: bard verifier\n", "",
-     "variable ANTHROPIC_API_KEY; upstream https://api.anthropic.com"},
+     "researcher outliner dig write join", ANTHROPIC "; network public"},
+    {"05-crewai-self-evaluation-loop.yaml", "crew: bard verifier\n", "", ANTHROPIC},
     {"06-crewai-flow-router.yaml", "research: research\ncrew-tainted: router followup\n", "research router followup",
-     "variable ANTHROPIC_API_KEY; upstream https://api.anthropic.com; network public"},
-    {"08-cagent-dev-team.yaml", "crew: team\n", "", "variable ANTHROPIC_API_KEY; upstream https://api.anthropic.com"},
+     ANTHROPIC "; network public"},
+    {"08-cagent-dev-team.yaml", "crew: team\n", "", ANTHROPIC},
     {"10-cagent-pr-reviewer.yaml",
      "review-bugs: review-bugs\nreview-silent-failures: review-silent-failures\nreview-simplify: review-simplify\n"
      "review-comments: review-comments\nreview-types: review-types\nreview-tests: review-tests\ncrew-tainted: merge\n",
-     "review-bugs review-silent-failures review-simplify review-comments review-types review-tests merge",
-     "variable ANTHROPIC_API_KEY; upstream https://api.anthropic.com"},
-    {"13-maf-mathchat.yaml", "crew: student teacher\n", "",
-     "variable ANTHROPIC_API_KEY; upstream https://api.anthropic.com"},
+     "review-bugs review-silent-failures review-simplify review-comments review-types review-tests merge", ANTHROPIC},
+    {"13-maf-mathchat.yaml", "crew: student teacher\n", "", ANTHROPIC},
     {"17-agentspec-mapnode.yaml", "summarise: summarise\ncrew-tainted: collect\n", "summarise collect",
      "upstream http://gpu1.lab:8000"},
     {"18-agentspec-catchexception.yaml", "crew: flaky handler finish\n", "", ""},
-    {"20-praison-robustness.yaml", "crew: research enrich write\n", "",
-     "variable ANTHROPIC_API_KEY; upstream https://api.anthropic.com"},
+    {"20-praison-robustness.yaml", "crew: research enrich write\n", "", ANTHROPIC},
     {"24-inspect-eval-set.yaml", "sample-sonnet: sample-sonnet\nsample-opus: sample-opus\n",
-     "sample-sonnet sample-opus", "variable ANTHROPIC_API_KEY; upstream https://api.anthropic.com"},
-    {"26-swebench-best-of-n.yaml", "fixer: fixer\n", "fixer",
-     "variable ANTHROPIC_API_KEY; upstream https://api.anthropic.com; network registry.npmjs.org:443"},
+     "sample-sonnet sample-opus", ANTHROPIC},
+    {"26-swebench-best-of-n.yaml", "fixer: fixer\n", "fixer", ANTHROPIC "; network registry.npmjs.org:443"},
 };
 
 static void read_crew(const char *file, struct bh_buf *out)

@@ -209,22 +209,28 @@ static void test_asks(void **state)
 {
     (void)state;
     struct planned x;
-    plan_good(&x, HEAD "secrets: {a: {env: A_KEY}, b: {file: /etc/key}, c: {command: [pass, show, c]}}\n"
-                       "endpoints: {m: {upstream: 'https://m.org', allow: ['GET /x']}}\n"
-                       "base: 'oci-archive:/images/x.tar'\n"
-                       "boxes: {lab: {network: public}}\n"
-                       "agents:\n"
-                       "  - {name: one, run: x, network: {setup: public, run: {allow: ['a.org:443', 'b.org:80']}}}\n"
-                       "  - {name: two, run: x, network: {allow: ['a.org:443']}, base: 'dir:./inside'}\n"
-                       "  - {name: three, run: x, network: host}\n"
-                       "  - {name: four, brain: [think]}\n"
-                       "  - {name: five, run: x, box: lab}\n");
+    plan_good(
+        &x, HEAD
+        "secrets: {a: {env: A_KEY}, b: {file: /etc/key}, c: {command: [pass, show, c]}}\n"
+        "endpoints: {m: {upstream: 'https://m.org', allow: ['GET /x'], headers: {h: "
+        "'{{secrets.b}}'}}}\n"
+        "base: 'oci-archive:/images/x.tar'\n"
+        "boxes: {lab: {network: public}}\n"
+        "agents:\n"
+        "  - {name: one, run: x, secrets: [a, c], network: {setup: public, run: {allow: ['a.org:443', 'b.org:80']}}}\n"
+        "  - {name: two, run: x, network: {allow: ['a.org:443']}, base: 'dir:./inside'}\n"
+        "  - {name: three, run: x, network: host}\n"
+        "  - {name: four, brain: [think]}\n"
+        "  - {name: five, run: x, box: lab}\n");
     static const char *const want[] = {"variable A_KEY",
                                        "file /etc/key",
                                        "command pass show c",
                                        "upstream https://m.org",
+                                       "secret b to https://m.org",
                                        "base oci-archive:/images/x.tar",
                                        "network public",
+                                       "secret a in agent one",
+                                       "secret c in agent one",
                                        "network a.org:443",
                                        "network b.org:80",
                                        "network host",
@@ -232,7 +238,7 @@ static void test_asks(void **state)
     for (size_t i = 0; i < x.plan->n_asks && i < BH_ARRAY_LEN(want); i++)
         T_STR(x.plan->asks[i].s, want[i]);
     T_INT(x.plan->n_asks, BH_ARRAY_LEN(want));
-    T_INT(x.plan->asks[4].pos.line, 5);
+    T_INT(x.plan->asks[5].pos.line, 5);
     plan_free(&x);
 }
 
