@@ -4,7 +4,7 @@
 # again when it is handed in anew. Usage: 62-withheld.sh MODE
 # shellcheck source=tests/integration/lib.sh
 source "$(dirname "$0")/lib.sh"
-begin "$@"
+begin "$1" "$0" "$@"
 bulkhead() { "$work/bin/bulkhead" "$@"; }
 
 # --- a reader who is told what to say, and who reads it

@@ -146,6 +146,10 @@ bulkhead() {
 enter_mode() { # mode script args…
   local mode=$1
   shift
+  if [ ! -f "${1:-}" ]; then
+    echo 'Bail out! a test begins with: begin "$1" "$0" "$@"'
+    exit 1
+  fi
   case "$mode" in
     root)
       [ "$(id -u)" -eq 0 ] || skip_all root "needs root"
