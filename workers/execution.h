@@ -13,6 +13,7 @@
 #include "workers/shared_boxes.h"
 #include "workers/snapshots.h"
 #include "workers/warm_servers.h"
+#include "workers/ways.h"
 
 struct bh_execution;
 
@@ -24,8 +25,7 @@ struct bh_execution_host { /* borrowed by every execution */
     struct bh_snapshots *snapshots;
     struct bh_warm_servers *warm;
     struct bh_secret_desk *secrets;
-    struct bh_brokers *brokers;
-    const char *home;
+    const struct bh_ways_host *ways;
     int null_fd;
     void *arg;
     /* "booting", "setup", "running", "collecting", "checking" */

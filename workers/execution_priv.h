@@ -20,7 +20,6 @@
 #include "workers/score.h"
 #include "workers/verdict.h"
 #include "workers/warm_servers.h"
-#include "workers/ways.h"
 
 enum bh_execution_state {
     BH_X_FINDING, /* what it starts from, or what has been made already */

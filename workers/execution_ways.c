@@ -58,10 +58,7 @@ void bh_x_with_ways(struct bh_execution *e, enum bh_net_phase phase, void (*next
         return;
     }
     const struct bh_ways_spec spec = {
-        .loop = e->host->loop,
-        .brokers = e->host->brokers,
-        .helper = e->host->helper,
-        .home = e->host->home,
+        .host = e->host->ways,
         .lease = &e->lease,
         .box = e->box,
         .phases = phases,

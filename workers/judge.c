@@ -20,7 +20,6 @@
 #include "workers/deliver.h"
 #include "workers/exec_env.h"
 #include "workers/lease_limits.h"
-#include "workers/ways.h"
 
 #define MAGIC 0x6a756467u
 
@@ -258,12 +257,8 @@ static void on_ways_broken(void *arg, bool budget BH_UNUSED, const char *why)
 
 static void open_ways(struct bh_judge *j)
 {
-    const struct bh_execution_host *host = j->spec.host;
     const struct bh_ways_spec spec = {
-        .loop = host->loop,
-        .brokers = host->brokers,
-        .helper = host->helper,
-        .home = host->home,
+        .host = j->spec.host->ways,
         .lease = j->spec.lease,
         .box = bh_box_handle_box(j->box),
         .phases = BH_WAYS(BH_NET_CHECK),

@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/val.h"
 #include "workers/box_call.h"
 #include "workers/deliver.h"
 #include "workers/exec_env.h"
@@ -34,6 +35,7 @@ struct recipe {
     const char *const *setup; /* NULL: nothing to do once the box is made */
     const char *const *env;
     int64_t setup_ns, grace_ns;
+    struct bh_lease *reach; /* of who came first, without what is its own: whom the setup may reach; NULL: nobody */
 };
 
 struct shared_box {
@@ -47,6 +49,9 @@ struct shared_box {
     struct bh_enforced held;    /* what holds its limits, once it is made */
     struct bh_capture *capture; /* while it is being made */
     struct bh_command *setup;
+    struct bh_ways *ways;      /* of the setup */
+    struct bh_verdict *set_up; /* how it ended, while its ways are being closed */
+    char *cut;                 /* why it was told to end */
     struct bh_list uses;
     struct bh_ledger *ledger;
     struct bh_shared_use *turn_holder;
@@ -81,6 +86,7 @@ struct bh_shared_boxes {
     struct event_base *loop;
     struct bh_boxes *boxes;
     int null_fd;
+    const struct bh_ways_host *ways;
     struct bh_map *by_name;
 };
 
@@ -90,6 +96,9 @@ static void give_up(struct shared_box *b, bool keep);
 
 static void recipe_fini(struct recipe *r)
 {
+    if (r->reach)
+        bh_lease_fini(r->reach);
+    bh_free(r->reach);
     bh_arena_free(r->arena);
     *r = (struct recipe){0};
 }
@@ -105,6 +114,22 @@ static void copy_files(struct recipe *r, const struct bh_lease_box *box)
     r->box.n_files = box->n_files;
 }
 
+/* The lease is another's: what of it the setup needs is written down and read again. */
+static struct bh_lease *copy_reach(const struct bh_lease *lease)
+{
+    if (!bh_ways_needed(lease, BH_WAYS(BH_NET_SETUP)))
+        return NULL;
+    struct bh_lease bare = *lease;
+    bare.n_endpoints = bare.n_secrets = bare.n_gates = bare.n_inputs = bare.n_files = 0;
+    BH_CLEANUP_VAL struct bh_val *v = bh_lease_to_val(&bare);
+    struct bh_lease *copy = bh_alloc(sizeof(*copy));
+    if (bh_lease_from_val(v, copy, NULL) == 0 && bh_ways_needed(copy, BH_WAYS(BH_NET_SETUP)))
+        return copy;
+    bh_lease_fini(copy);
+    bh_free(copy);
+    return NULL;
+}
+
 /* A box made from layers has had its files and its setup. Files without a setup still need a command to come with. */
 static void copy_setup(struct recipe *r, const struct bh_lease *lease)
 {
@@ -118,6 +143,7 @@ static void copy_setup(struct recipe *r, const struct bh_lease *lease)
     r->env = bh_exec_env_of_box(r->arena, lease);
     r->setup_ns = lease->setup_ns;
     r->grace_ns = lease->grace_ns;
+    r->reach = copy_reach(lease);
 }
 
 static void recipe_init(struct recipe *r, const struct bh_run_files *run, const struct bh_lease *lease)
@@ -193,6 +219,31 @@ static void become_ready(struct shared_box *b)
 
 /* --- making --- */
 
+static void end_setup(struct shared_box *b, struct bh_verdict *verdict)
+{
+    if (verdict->outcome == BH_OUTCOME_SUCCEEDED)
+        become_ready(b);
+    else
+        fail_making(b, verdict);
+}
+
+static void drop_ways(struct shared_box *b)
+{
+    bh_ways_free(BH_TAKE(b->ways));
+    if (b->set_up)
+        bh_verdict_fini(b->set_up);
+    bh_free(BH_TAKE(b->set_up));
+    bh_free(BH_TAKE(b->cut));
+}
+
+static void on_ways_gone(void *arg)
+{
+    struct shared_box *b = check(arg);
+    BH_CLEANUP_FREE struct bh_verdict *verdict = BH_TAKE(b->set_up);
+    drop_ways(b);
+    end_setup(b, verdict);
+}
+
 static void on_setup_done(void *arg, const struct bh_command_end *end)
 {
     struct shared_box *b = check(arg);
@@ -207,12 +258,18 @@ static void on_setup_done(void *arg, const struct bh_command_end *end)
         .held = b->held,
         .box = b->recipe.box.id,
     };
-    bool good = bh_verdict_of_command(&verdict, &name, end);
+    (void)bh_verdict_of_command(&verdict, &name, end);
+    if (b->cut && end->stopped) {
+        bh_verdict_fini(&verdict);
+        bh_verdict_failed(&verdict, BH_REASON_HOST, "%s", b->cut);
+    }
     bh_command_free(BH_TAKE(b->setup));
-    if (good)
-        become_ready(b);
-    else
-        fail_making(b, &verdict);
+    if (!b->ways) {
+        end_setup(b, &verdict);
+        return;
+    }
+    b->set_up = bh_memdup(&verdict, sizeof(verdict));
+    bh_ways_close(b->ways, on_ways_gone, b);
 }
 
 static int start_setup(struct shared_box *b, struct bh_err **err)
@@ -228,7 +285,7 @@ static int start_setup(struct shared_box *b, struct bh_err **err)
         .exec =
             {
                 .argv = b->recipe.setup,
-                .env = b->recipe.env,
+                .env = b->ways ? bh_ways_env(b->ways, b->recipe.arena, b->recipe.env) : b->recipe.env,
                 .cwd = "/workspace",
                 .root = true,
                 .stdin_fd = b->owner->null_fd,
@@ -243,11 +300,53 @@ static int start_setup(struct shared_box *b, struct bh_err **err)
     return bh_command_start(&spec, on_setup_done, b, &b->setup, err);
 }
 
+static void fail_setup(struct shared_box *b, int code, const struct bh_err *err)
+{
+    struct bh_verdict verdict;
+    bh_verdict_host(&verdict, "setting up the box", code, err);
+    fail_making(b, &verdict);
+}
+
+static void begin_setup(void *arg, int code, const struct bh_err *why)
+{
+    struct shared_box *b = check(arg);
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    if (code != 0) {
+        fail_setup(b, code, why);
+        return;
+    }
+    int rc = start_setup(b, &err);
+    if (rc != 0)
+        fail_setup(b, rc, err);
+}
+
+static void on_ways_broken(void *arg, bool budget BH_UNUSED, const char *why)
+{
+    struct shared_box *b = check(arg);
+    if (!b->setup)
+        return;
+    b->cut = bh_strdup(why);
+    bh_command_stop(b->setup);
+}
+
+static void open_ways(struct shared_box *b)
+{
+    const struct bh_ways_spec spec = {
+        .host = b->owner->ways,
+        .lease = b->recipe.reach,
+        .box = bh_box_handle_box(b->handle),
+        .phases = BH_WAYS(BH_NET_SETUP),
+        .broken = on_ways_broken,
+        .arg = b,
+    };
+    b->ways = bh_ways_new(&spec);
+    bh_ways_enter(b->ways, BH_NET_SETUP, begin_setup, b);
+}
+
 static void on_created(void *arg, int code, const struct bh_err *error)
 {
     struct shared_box *b = check(arg);
     struct bh_verdict verdict;
-    BH_CLEANUP_ERR struct bh_err *err = NULL;
     if (code != 0) {
         bh_verdict_host(&verdict, "making the box", code, error);
         fail_making(b, &verdict);
@@ -259,11 +358,10 @@ static void on_created(void *arg, int code, const struct bh_err *error)
         return;
     }
     b->state = SETTING_UP;
-    int rc = start_setup(b, &err);
-    if (rc == 0)
-        return;
-    bh_verdict_host(&verdict, "setting up the box", rc, err);
-    fail_making(b, &verdict);
+    if (b->recipe.reach)
+        open_ways(b);
+    else
+        begin_setup(b, 0, NULL);
 }
 
 static void on_lost(void *arg)
@@ -302,6 +400,7 @@ static void remove_box(struct shared_box *b)
     BH_CLEANUP_FREE char *name = BH_TAKE(b->name);
     bh_map_del(b->owner->by_name, name);
     bh_command_free(b->setup);
+    drop_ways(b);
     bh_capture_unref(b->capture);
     recipe_fini(&b->recipe);
     bh_ledger_free(b->ledger);
@@ -352,6 +451,7 @@ static void give_up(struct shared_box *b, bool keep)
 {
     b->state = ENDING;
     bh_command_free(BH_TAKE(b->setup));
+    drop_ways(b);
     bh_capture_unref(BH_TAKE(b->capture));
     recipe_fini(&b->recipe);
     if (!bh_box_handle_drop(b->handle, keep, on_gone, b)) {
@@ -524,10 +624,12 @@ void bh_shared_release(struct bh_shared_boxes *s, const char *run, const char *k
 
 /* --- all of them --- */
 
-struct bh_shared_boxes *bh_shared_boxes_new(struct event_base *loop, struct bh_boxes *boxes, int null_fd)
+struct bh_shared_boxes *bh_shared_boxes_new(struct event_base *loop, struct bh_boxes *boxes, int null_fd,
+                                            const struct bh_ways_host *ways)
 {
     struct bh_shared_boxes *s = bh_alloc(sizeof(*s));
-    *s = (struct bh_shared_boxes){.loop = loop, .boxes = boxes, .null_fd = null_fd, .by_name = bh_map_new(NULL)};
+    *s = (struct bh_shared_boxes){
+        .loop = loop, .boxes = boxes, .null_fd = null_fd, .ways = ways, .by_name = bh_map_new(NULL)};
     return s;
 }
 
@@ -538,6 +640,7 @@ static void end_at_once(struct shared_box *b)
         BH_TAKE(b->frozen)(b->frozen_arg, -BH_E_INTERRUPTED, NULL);
     tell_released(b);
     bh_command_free(BH_TAKE(b->setup));
+    drop_ways(b);
     if (b->state != ENDING)
         (void)bh_box_handle_drop(b->handle, false, NULL, NULL);
     else if (b->handle)

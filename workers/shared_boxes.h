@@ -11,12 +11,15 @@
 #include "workers/ledger.h"
 #include "workers/run_files.h"
 #include "workers/verdict.h"
+#include "workers/ways.h"
 
 struct event_base;
 struct bh_shared_boxes;
 struct bh_shared_use; /* one execution's stay */
 
-struct bh_shared_boxes *bh_shared_boxes_new(struct event_base *loop, struct bh_boxes *boxes, int null_fd);
+/* Borrows all. */
+struct bh_shared_boxes *bh_shared_boxes_new(struct event_base *loop, struct bh_boxes *boxes, int null_fd,
+                                            const struct bh_ways_host *ways);
 /* Ends every box; a freeze under way is answered with -BH_E_INTERRUPTED, a release as done. No use may be left. */
 void bh_shared_boxes_free(struct bh_shared_boxes *s);
 

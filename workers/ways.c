@@ -295,7 +295,7 @@ static void on_listening(void *arg, int fd, int error)
         rc = bh_err_set(&err, BH_E_HOST, error, "the box cannot listen for its way to %s", name_of(way));
     } else {
         way->port = port_of(listener);
-        rc = bh_broker_open(w->spec.brokers, way->is_proxy ? BH_BROKER_EGRESS : BH_BROKER_ENDPOINTS,
+        rc = bh_broker_open(w->spec.host->brokers, way->is_proxy ? BH_BROKER_EGRESS : BH_BROKER_ENDPOINTS,
                             way->is_proxy ? bh_ways_open_proxy(w->spec.lease, w->phase)
                                           : bh_ways_open_endpoint(w->spec.lease, way->endpoint),
                             listener, &events, way, &way->line, &err);
@@ -484,14 +484,14 @@ struct bh_ways *bh_ways_new(const struct bh_ways_spec *spec)
     struct bh_ways *w = bh_alloc(sizeof(*w));
     const struct bh_lease *lease = spec->lease;
     *w = (struct bh_ways){.magic = MAGIC, .spec = *spec};
-    w->decisions = bh_decisions_new(spec->helper, spec->home, lease);
+    w->decisions = bh_decisions_new(spec->host->helper, spec->host->home, lease);
     w->of = bh_calloc(lease->n_endpoints + 1, sizeof(*w->of));
     if (needs_proxy(lease, spec->phases))
         w->of[w->n++] = (struct way){.ways = w, .is_proxy = true};
     for (size_t i = 0; i < lease->n_endpoints && needs_endpoints(lease, spec->phases); i++)
         w->of[w->n++] = (struct way){.ways = w, .endpoint = i};
-    w->later = event_new(spec->loop, -1, 0, on_later, w);
-    w->patience = evtimer_new(spec->loop, on_patience, w);
+    w->later = event_new(spec->host->loop, -1, 0, on_later, w);
+    w->patience = evtimer_new(spec->host->loop, on_patience, w);
     BH_ASSERT(w->later && w->patience);
     return w;
 }

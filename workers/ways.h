@@ -23,11 +23,15 @@ struct bh_ways;
 /* Whether there is anything to be reached in one of these phases. */
 bool bh_ways_needed(const struct bh_lease *lease, unsigned phases);
 
-struct bh_ways_spec {
+struct bh_ways_host { /* the same for all of a worker */
     struct event_base *loop;
     struct bh_brokers *brokers;
     struct bh_helper *helper;
     const char *home;
+};
+
+struct bh_ways_spec {
+    const struct bh_ways_host *host;
     const struct bh_lease *lease;
     struct bh_box *box;
     unsigned phases; /* that are to come in this box */

@@ -62,7 +62,7 @@ struct bh_worker {
     struct bh_shared_boxes *shared;
     struct bh_snapshots *snapshots;
     struct bh_warm_servers *warm;
-    struct bh_brokers *brokers;
+    struct bh_ways_host ways;
     struct bh_engine_link *link;
     struct parked work, control;
     struct bh_list messages;
@@ -392,11 +392,12 @@ static int open_parts(struct bh_worker *w, const struct bh_worker_options *optio
     int rc = bh_helper_new(w->loop, &w->helper, err);
     if (rc != 0)
         return rc;
-    w->shared = bh_shared_boxes_new(w->loop, w->boxes, w->null_fd);
+    w->ways = (struct bh_ways_host){
+        .loop = w->loop, .brokers = bh_brokers_new(w->loop), .helper = w->helper, .home = w->home};
+    w->shared = bh_shared_boxes_new(w->loop, w->boxes, w->null_fd, &w->ways);
     w->snapshots = bh_snapshots_new(w->loop, w->boxes, w->home);
     w->warm = bh_warm_servers_new(w->loop);
     w->secrets = bh_secret_desk_new(w->loop, w->home);
-    w->brokers = bh_brokers_new(w->loop);
     w->host = (struct bh_execution_host){
         .loop = w->loop,
         .boxes = w->boxes,
@@ -405,8 +406,7 @@ static int open_parts(struct bh_worker *w, const struct bh_worker_options *optio
         .snapshots = w->snapshots,
         .warm = w->warm,
         .secrets = w->secrets,
-        .brokers = w->brokers,
-        .home = w->home,
+        .ways = &w->ways,
         .null_fd = w->null_fd,
         .arg = w,
         .state = on_state,
@@ -498,7 +498,7 @@ void bh_worker_free(struct bh_worker *w)
         bh_execution_free(((struct live *)value)->execution);
     bh_shared_boxes_free(w->shared);
     bh_warm_servers_free(w->warm);
-    bh_brokers_free(w->brokers);
+    bh_brokers_free(w->ways.brokers);
     bh_snapshots_free(w->snapshots);
     bh_engine_link_free(w->link);
     bh_secret_desk_free(w->secrets);
