@@ -193,20 +193,28 @@ def _keep_only(fds):
     _check(_syscall(_CLOSE_RANGE, ctypes.c_uint(_REPLY + 1), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(0)), "close files")
 
 
-def _become_new(fds, parent, ruleset=None):
+def _leave_session():
     try:
         os.setsid()
     except PermissionError:
         pass
+
+
+def _wait_until_gone(parent, at_most=None):
+    waiting = select.poll()
+    waiting.register(parent, select.POLLIN)
+    waiting.poll(at_most)
+
+
+def _become_new(fds, parent, ruleset=None):
+    _leave_session()
     _drop_everything()
     os.chdir("/")
     _fence(ruleset)
     os.umask(0o022)
     _give_up_setns()
     # Who has forked us must be gone, and have left us to the init of the server's box.
-    waiting = select.poll()
-    waiting.register(parent, select.POLLIN)
-    waiting.poll()
+    _wait_until_gone(parent)
     _keep_only(fds)
 
 
@@ -384,13 +392,22 @@ def _receive(sock):
         _close(fds)
 
 
-def _rehearse_receiving():
+def _rehearse():
+    """In the first fork: what it and the second will call. What has been called once is bound to its library."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs, open(os.devnull, "wb", 0) as null:
         socket.send_fds(ours, [b"fork 1 0 1\n"], [null.fileno()] * 5)
         fds, spaces = _receive(theirs)
         _libc.setns(-1, 0)
-        _close(fds + [_enter(fds, spaces)])
+        fds.append(_enter(fds, spaces))
+        _leave_session()
+        os.chdir("/")
+        os.umask(0o022)
+        _wait_until_gone(fds[-1], 0)
+        os.dup2(fds[0], fds[1])
+        os.dup2(fds[0], fds[2], inheritable=False)
+        _know_itself()
+        _close(fds)
 
 
 def _get_ready(ahead):
@@ -398,7 +415,7 @@ def _get_ready(ahead):
     try:
         _reseed()
         if ahead:
-            _rehearse_receiving()
+            _rehearse()
         return _make_ruleset(), None
     except Exception as problem:
         return (), problem
