@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/grants.h"
 #include "cli/progress.h"
 #include "cli/run_plan.h"
 #include "scheduler/run_local.h"
@@ -202,35 +203,16 @@ static void print_result(const struct bh_args *args, const struct bh_run_outcome
     printf("%s %s\n", outcome->run.s, status);
 }
 
-static bool answers_yes(void)
-{
-    char line[16] = "";
-    fputs("grant this? [y/N] ", stderr);
-    (void)fflush(stderr);
-    return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
-}
-
 /* What a file asks for beyond its own folder is its reader's to give: by --grant, or asked once on a terminal. */
 static int grant(void *arg, const struct bh_plan *plan, struct bh_err **err)
 {
     const struct request *r = arg;
-    BH_CLEANUP_BUF struct bh_buf list = BH_BUF_INIT;
-    if (bh_args_has(r->args, "grant"))
-        return 0;
-    for (size_t i = 0; i < plan->n_asks; i++) {
-        bh_buf_addf(&list, "%s", i ? ", " : "");
-        bh_escape_terminal(&list, plan->asks[i].s, strlen(plan->asks[i].s));
-    }
-    bool terminal = isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && !bh_args_json(r->args);
-    if (terminal) {
-        fprintf(stderr, "%s asks for what lies beyond its folder: %s\n", plan->pipeline->file, list.data);
-        if (answers_yes())
-            return 0;
-    }
-    int rc =
-        bh_err_set(err, BH_E_POLICY, 0, "what the pipeline asks for beyond its folder was not granted: %s", list.data);
-    bh_err_hint(err, "look at 'bulkhead plan', then run it with --grant");
-    return rc;
+    const struct bh_grant_ask ask = {
+        .home = &r->home,
+        .given = bh_args_has(r->args, "grant"),
+        .may_ask = isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && !bh_args_json(r->args),
+    };
+    return bh_grant_check(&ask, plan, err);
 }
 
 static int carry_out(struct request *r, struct bh_errlist *errors)
@@ -269,6 +251,7 @@ static int carry_out(struct request *r, struct bh_errlist *errors)
         (void)bh_err_set(&err, (enum bh_code) - rc, 0, "the run could not be started, and nobody said why");
         bh_errlist_add(errors, err);
     }
+    bh_grant_note_refusals(&r->home, r->file, errors);
     return bh_cli_fail_list(args, errors);
 }
 
