@@ -11,16 +11,22 @@
 #include "base/mem.h"
 #include "scheduler/dispatch/live_run_priv.h"
 
-static struct bh_val *usage_to_val(const struct bh_result *result)
+/* Nobody counts calls where there is no endpoint to call. */
+static struct bh_val *counted(const struct bh_lease *lease, int64_t n)
+{
+    return lease->n_endpoints > 0 ? bh_val_int(n) : bh_val_null();
+}
+
+static struct bh_val *usage_to_val(const struct bh_lease *lease, const struct bh_result *result)
 {
     struct bh_val *v = bh_val_map();
     bh_val_set_int(v, "cpu_ms", result->cpu_ms);
     bh_val_set_int(v, "max_rss_bytes", result->max_rss_bytes);
     bh_val_set(v, "disk_bytes", result->disk_bytes >= 0 ? bh_val_int(result->disk_bytes) : bh_val_null());
     bh_val_set_int(v, "box_ms", result->box_ms);
-    bh_val_set(v, "requests", bh_val_null());
-    bh_val_set(v, "tokens_in", bh_val_null());
-    bh_val_set(v, "tokens_out", bh_val_null());
+    bh_val_set(v, "requests", counted(lease, result->requests));
+    bh_val_set(v, "tokens_in", counted(lease, result->tokens_in));
+    bh_val_set(v, "tokens_out", counted(lease, result->tokens_out));
     return v;
 }
 
@@ -59,7 +65,7 @@ static struct bh_val *facts_of_result(const struct bh_lease *lease, const struct
         bh_val_set_int(v, "output_dropped", result->output_dropped);
     if (result->evidence)
         bh_val_set_str(v, "evidence", result->evidence);
-    bh_val_set(v, "usage", usage_to_val(result));
+    bh_val_set(v, "usage", usage_to_val(lease, result));
     return v;
 }
 
