@@ -6,6 +6,8 @@
  *   cas/                   the content store
  *   bases/                 layers made once per host
  *   snapshots/             prepared states that attempts start from (workers/rootfs/snapshot.h)
+ *   audit/                 the audit log (policies/audit.h)
+ *   grants/                what was granted to which document (cli/grants.h)
  *   runs/RUN/owner         locked (flock) by the process that owns the run; holds its pid and start time
  *   runs/RUN/head          head mark of the event chain
  *   runs/RUN/logs/         one file per instance

@@ -107,6 +107,18 @@ static int catch_some(struct catch *c, int fd)
     return -1;
 }
 
+static int open_regular(const struct bh_secret_ref *ref, int *ret, struct bh_err **err)
+{
+    struct stat st;
+    BH_CLEANUP_FD int fd = open(ref->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return fail(ref, errno, "cannot be read", err);
+    if (!S_ISREG(st.st_mode))
+        return fail(ref, 0, "is no regular file", err);
+    *ret = BH_TAKE_FD(fd);
+    return 0;
+}
+
 static int catch_env(struct catch *c, struct bh_err **err)
 {
     const char *value = getenv(c->ref->env);
@@ -122,13 +134,10 @@ static int catch_env(struct catch *c, struct bh_err **err)
 
 static int catch_file(struct catch *c, struct bh_err **err)
 {
-    struct stat st;
-    BH_CLEANUP_FD int fd = open(c->ref->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return fail(c->ref, errno, "cannot be read", err);
-    if (!S_ISREG(st.st_mode))
-        return fail(c->ref, 0, "is no regular file", err);
-    int rc;
+    BH_CLEANUP_FD int fd = -1;
+    int rc = open_regular(c->ref, &fd, err);
+    if (rc != 0)
+        return rc;
     while ((rc = catch_some(c, fd)) > 0)
         ;
     if (rc < 0)
@@ -276,4 +285,13 @@ int bh_secret_resolve(const struct bh_secret_ref *ref, struct bh_secret *ret, st
         return bh_err_set(err, BH_E_NOMEM, errno, "secret '%s' cannot be had", ref->name);
     int rc = ref->env ? catch_env(&c, err) : ref->file ? catch_file(&c, err) : catch_command(&c, err);
     return rc == 0 ? keep(&c, ret, err) : rc;
+}
+
+int bh_secret_check(const struct bh_secret_ref *ref, struct bh_err **err)
+{
+    BH_CLEANUP_FD int fd = -1;
+    if (ref->file)
+        return open_regular(ref, &fd, err);
+    const char *value = ref->env ? getenv(ref->env) : "x";
+    return value && *value ? 0 : fail(ref, 0, value ? "gives nothing: the value is empty" : "is not set", err);
 }

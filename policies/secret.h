@@ -35,6 +35,8 @@ struct bh_secret {
  * HOST (there is no such variable, file or program; it is empty, too large or holds a NUL; the command failed).
  */
 int bh_secret_resolve(const struct bh_secret_ref *ref, struct bh_secret *ret, struct bh_err **err) BH_MUST_CHECK;
+/* Whether it could be had, as far as can be told without having it: commands are not run. The same errors. */
+int bh_secret_check(const struct bh_secret_ref *ref, struct bh_err **err) BH_MUST_CHECK;
 void bh_secret_fini(struct bh_secret *secret); /* wipes it; an empty one is fine */
 
 /* Memory of the same kind, for what is made of secrets (a header, an environment). Zeroed; NULL where there is none. */

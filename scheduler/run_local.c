@@ -23,6 +23,7 @@
 #include "scheduler/dispatch/dispatcher.h"
 #include "scheduler/dispatch/images.h"
 #include "scheduler/dispatch/known_taint.h"
+#include "scheduler/dispatch/lease_secrets.h"
 #include "scheduler/dispatch/submission.h"
 #include "scheduler/run_limits.h"
 #include "scheduler/shell/live.h"
@@ -576,6 +577,8 @@ static int run_planned(struct session *s, struct bh_pipeline *pipeline, struct b
     rc = check_limits(s, plan, errors);
     if (rc == 0)
         rc = submit(s, plan, &submission, errors);
+    if (rc == 0)
+        rc = bh_lease_secrets_check(plan, s->options->file, submission, errors);
     if (rc == 0)
         rc = follow_known_taint(s, own_pipeline, &own_plan, submission, errors);
     if (rc != 0)

@@ -147,6 +147,25 @@ static void a_command(void **state)
     refuses(&ref, "command 'bh-no-such-program' cannot be run: No such file");
 }
 
+/* Without having it. */
+static void whether_it_is_there(void **state)
+{
+    const char *const argv[] = {"sh", "-c", "exit 1"};
+    const struct bh_secret_ref env = {.name = "key", .env = "BH_TEST_SECRET"}, by_file = {.name = "key", .file = file},
+                               command = {.name = "key", .command = argv, .n_command = 3};
+    (void)state;
+    T_ERR(bh_secret_check(&env, &err), BH_E_HOST, "variable 'BH_TEST_SECRET' is not set");
+    setenv("BH_TEST_SECRET", "", 1);
+    T_ERR(bh_secret_check(&env, &err), BH_E_HOST, "empty");
+    setenv("BH_TEST_SECRET", VALUE, 1);
+    T_OK(bh_secret_check(&env, &err));
+    T_ERR(bh_secret_check(&by_file, &err), BH_E_HOST, "cannot be read: No such file");
+    put(VALUE, 3);
+    T_OK(bh_secret_check(&by_file, &err));
+    T_OK(bh_secret_check(&command, &err)); /* nobody runs it */
+    unsetenv("BH_TEST_SECRET");
+}
+
 /* Whatever holds its output behind it is not waited for. */
 static void a_command_with_a_child(void **state)
 {
@@ -228,6 +247,7 @@ int main(void)
         T(a_fifo_does_not_block),
         T(sizes),
         T(a_command),
+        T(whether_it_is_there),
         T(a_command_with_a_child),
         T(a_command_inherits_nothing),
         T(its_memory),
