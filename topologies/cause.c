@@ -12,7 +12,7 @@ enum { SHOWN_HOPS = 6 };
 struct way {
     const struct bh_planner *pl;
     bool private_;
-    size_t box_of; /* of this agent the box's; SIZE_MAX: of none */
+    size_t box_of; /* begins at this agent, with how its box came to it; SIZE_MAX: at none */
 };
 
 static const struct bh_cause *cause_of(const struct way *w, size_t agent)
@@ -57,7 +57,7 @@ static void add_hop(const struct way *w, size_t at, bool first, struct bh_buf *o
 }
 
 /* Behind `artifact` of the agent, where there is one. */
-static const char *written(struct bh_planner *pl, const struct way *w, size_t agent, const char *artifact)
+static const char *written(struct bh_planner *pl, struct way *w, size_t agent, const char *artifact)
 {
     if (cause_of(w, agent)->via == BH_VIA_NOTHING)
         return NULL;
@@ -76,6 +76,7 @@ static const char *written(struct bh_planner *pl, const struct way *w, size_t ag
         if (ends(c))
             break;
         at = c->agent;
+        w->box_of = SIZE_MAX; /* where the way comes by it again, that is how the agent itself came to it */
     }
     return bh_arena_strdup(pl->arena, out.data);
 }

@@ -9,12 +9,15 @@
 #include "base/text.h"
 #include "topologies/flows.h"
 
+#define TOLD_ALL SIZE_MAX
+
 enum admission { ADMIT_NOT, ADMIT_HERE /* the agent may have it, the label stays */, ADMIT_CLEARED };
 
 struct spread {
     struct bh_planner *pl;
     struct bh_flows flows;
-    bool *stage_done;                    /* its members without gates have been told */
+    size_t *told_by; /* per stage: 0, who told its members without gates (+ 1), or TOLD_ALL: that one was told, too */
+    size_t *gated, *gated_start;         /* those with gates, of stage i: gated[gated_start[i]] .. */
     bool *group_tainted, *group_reached; /* all members have been told: of the box, of what is in it */
 };
 
@@ -155,13 +158,22 @@ static void to_next_round(struct spread *s, size_t agent)
     int stage = agents[agent].stage;
     if (stage < 0 || !s->pl->doc->stages[stage].repeat || agents[agent].n_outputs == 0)
         return;
-    for (size_t a = s->pl->stage_start[stage]; a < s->pl->stage_start[stage + 1]; a++) {
-        if (a != agent && agents[a].n_gates > 0)
-            taint(s, a, of_round(s, a, agent), BH_VIA_PREVIOUS, agent, NULL);
-        else if (a != agent && !s->stage_done[stage])
+    for (size_t i = s->gated_start[stage]; i < s->gated_start[stage + 1]; i++) {
+        size_t reader = s->gated[i];
+        if (reader != agent)
+            taint(s, reader, of_round(s, reader, agent), BH_VIA_PREVIOUS, agent, NULL);
+    }
+    size_t *told = &s->told_by[stage];
+    for (size_t a = s->pl->stage_start[stage]; *told == 0 && a < s->pl->stage_start[stage + 1]; a++) {
+        if (a != agent && agents[a].n_gates == 0)
             taint(s, a, ADMIT_NOT, BH_VIA_PREVIOUS, agent, NULL);
     }
-    s->stage_done[stage] = true;
+    if (*told != 0 && *told != TOLD_ALL && *told != agent + 1) {
+        if (agents[*told - 1].n_gates == 0)
+            taint(s, *told - 1, ADMIT_NOT, BH_VIA_PREVIOUS, agent, NULL);
+        *told = TOLD_ALL;
+    }
+    *told = *told == 0 ? agent + 1 : *told;
 }
 
 static void spread_taint(struct spread *s)
@@ -217,16 +229,34 @@ static void set_tainted_inputs(struct bh_planner *pl, size_t agent)
     }
 }
 
+static void list_gated(struct spread *s)
+{
+    struct bh_planner *pl = s->pl;
+    size_t n = 0;
+    s->gated = bh_calloc(pl->plan->n_agents + 1, sizeof(*s->gated));
+    s->gated_start = bh_calloc(pl->doc->n_stages + 1, sizeof(*s->gated_start));
+    for (size_t i = 0; i < pl->doc->n_stages; i++) {
+        for (size_t a = pl->stage_start[i]; a < pl->stage_start[i + 1]; a++) {
+            if (pl->plan->agents[a].n_gates > 0)
+                s->gated[n++] = a;
+        }
+        s->gated_start[i + 1] = n;
+    }
+}
+
 void bh_plan_labels(struct bh_planner *pl)
 {
     struct spread s = {.pl = pl};
+    list_gated(&s);
     bh_flows_init(&s.flows, pl);
-    s.stage_done = bh_calloc(pl->doc->n_stages + 1, sizeof(*s.stage_done));
+    s.told_by = bh_calloc(pl->doc->n_stages + 1, sizeof(*s.told_by));
     s.group_tainted = bh_calloc(pl->n_groups + 1, sizeof(*s.group_tainted));
     s.group_reached = bh_calloc(pl->n_groups + 1, sizeof(*s.group_reached));
     spread_taint(&s);
     bh_flows_fini(&s.flows);
-    bh_free(s.stage_done);
+    bh_free(s.told_by);
+    bh_free(s.gated);
+    bh_free(s.gated_start);
     bh_free(s.group_tainted);
     bh_free(s.group_reached);
     for (size_t a = 0; a < pl->plan->n_agents; a++) {

@@ -423,8 +423,9 @@ static void fill_snapshots(const struct maker *m)
         return;
     }
     const struct bh_plan_box *box = &m->plan->boxes[m->agent->box];
-    struct bh_snapshot_world world = {
-        .network = box->network, .tainted = m->agent->label == BH_TAINTED, .host = m->order->host};
+    /* what a gate lets in comes after the setup */
+    bool tainted = lease->kind == BH_LEASE_SETUP ? box->label == BH_TAINTED : m->agent->label == BH_TAINTED;
+    struct bh_snapshot_world world = {.network = box->network, .tainted = tainted, .host = m->order->host};
     lease->snapshot_key = bh_snapshot_key(lease, below, &world);
 }
 

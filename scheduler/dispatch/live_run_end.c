@@ -122,6 +122,7 @@ static struct outputs outputs_of(const struct bh_live_run *run, size_t node, con
         BH_CLEANUP_VAL struct bh_val *record = bh_provenance_of_output(lease, result, out, tainted, agent->why);
         o.names[i] = numbered ? bh_asprintf("%s@%d", out->name, lease->attempt) : bh_strdup(out->name);
         bh_val_set_str(record, "name", o.names[i]);
+        bh_val_set_str(record, "private", agent->private_why);
         bh_provenance_add_state(record, setup, prepare);
         o.provenance[i] = bh_live_run_json(record);
         o.items[i] = (struct bh_artifact){
@@ -131,6 +132,7 @@ static struct outputs outputs_of(const struct bh_live_run *run, size_t node, con
             .attempt = lease->attempt,
             .instance = result->instance.s,
             .tainted = tainted,
+            .private_ = agent->private_why != NULL,
             .published = result->ended,
             .provenance = o.provenance[i],
         };
@@ -147,6 +149,7 @@ static struct bh_val *artifact_to_val(const struct bh_artifact *a)
     bh_val_set_int(v, "size", a->object.size);
     bh_val_set_bool(v, "executable", a->object.executable);
     bh_val_set_bool(v, "tainted", a->tainted);
+    bh_val_set_bool(v, "private", a->private_);
     bh_val_set_int(v, "published", a->published.us);
     bh_val_set_str(v, "provenance", a->provenance);
     return v;

@@ -162,6 +162,7 @@ static int read_artifact(const struct bh_live_run *run, const struct bh_attempt 
         .attempt = attempt->attempt,
         .instance = attempt->instance.s,
         .tainted = bh_val_bool_of(entry, "tainted"),
+        .private_ = bh_val_bool_of(entry, "private"),
         .selected = selected,
         .published = {bh_val_int_of(entry, "published")},
         .provenance = bh_val_str_of(entry, "provenance"),

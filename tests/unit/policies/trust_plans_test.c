@@ -216,6 +216,15 @@ static const struct trust_row gates[] = {
           "w]}]}]\n",
      "trust: agent 'a' is tainted and has a power: secret k | tainted: the round before ← b ← bad.txt (untrusted "
      "source)\n"},
+    {"rounds: who was the first to tell the others is told as well",
+     HEAD "boxes: {lab: {}}\nstages:\n"
+          "  - {name: s, agents: [{name: r, run: x, untrusted: true, outputs: [page]}]}\n"
+          "  - {name: t, repeat: {max: 2, until: {artifact: v, is: y}}, agents: [\n"
+          "    {name: a, run: x, box: lab, inputs: [page], secrets: [k], accept: {'*': {validate: {kind: json}}}},\n"
+          "    {name: c, run: x, box: lab, inputs: [own.txt], outputs: [o]}, {name: b, run: x, inputs: [own.txt], "
+          "outputs: [v]}]}\n",
+     "trust: box 'lab' is tainted by agent 'c' and has a power of agent 'a': secret k | tainted: the round before ← b "
+     "← the round before ← c, which shares a box with a ← page ← r (untrusted: true)\n"},
 };
 
 static const struct trust_row steered[] = {
