@@ -139,6 +139,7 @@ struct bh_exec_plan {
     struct bh_join join;
     void *memory; /* of the arrays */
     char *text;   /* of the strings, where they came in a memfd */
+    size_t text_len;
 };
 /* Whether an exec has a pid namespace of its own, under a small PID 1 of its own. */
 static inline bool bh_exec_is_own(const struct bh_init *in, const struct bh_exec_plan *plan)

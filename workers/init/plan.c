@@ -95,6 +95,7 @@ static int parse(struct bh_exec_plan *plan, const struct bh_msg_exec *msg, size_
     if (msg->in_memfd) {
         if (read_memfd(fds[3], msg->in_memfd, &plan->text) < 0)
             return -1;
+        plan->text_len = msg->in_memfd;
         u = (struct bh_unpack){plan->text, plan->text + msg->in_memfd};
     }
     return read_fields(plan, msg, &u);
@@ -135,6 +136,8 @@ void bh_exec_plan_fini(struct bh_exec_plan *plan)
     bh_close(plan->server);
     bh_join_close(&plan->join);
     bh_free(plan->memory);
+    if (plan->text)
+        explicit_bzero(plan->text, plan->text_len);
     bh_free(plan->text);
     *plan = (struct bh_exec_plan){.stdio = {-1, -1, -1}, .server = -1};
 }

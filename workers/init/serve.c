@@ -633,6 +633,7 @@ static void on_control(struct bh_init *in)
         _exit(0); /* the worker is gone: so is the box */
     if ((size_t)n >= sizeof(uint32_t) && *(const uint32_t *)(const void *)msg == BH_MSG_EXEC) {
         on_exec(in, msg, (size_t)n, fds, nfds);
+        explicit_bzero(msg, (size_t)n); /* its environment may hold secrets; the clone has its own copy */
         return;
     }
     for (size_t i = 0; i < nfds; i++)
