@@ -3,6 +3,7 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(libcurl REQUIRED IMPORTED_TARGET libcurl)
 pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core)
 pkg_check_modules(libfyaml REQUIRED IMPORTED_TARGET libfyaml)
 pkg_check_modules(libseccomp REQUIRED IMPORTED_TARGET libseccomp)

@@ -69,7 +69,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     if (n < 0 && errno == EAGAIN)
         return;
     if (n <= 0) {
-        end(c, n < 0 ? "a packet that cannot be read" : NULL);
+        end(c, n < 0 && errno != ECONNRESET ? "a packet that cannot be read" : NULL);
         return;
     }
     int came = nfds > 0 ? fds[0] : -1;

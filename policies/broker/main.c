@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "policies/broker/egress.h"
+#include "policies/broker/endpoint.h"
 
 #define CONTROL 3
 #define NOBODY 65534
@@ -35,6 +36,7 @@ struct mode {
 
 static const struct mode modes[] = {
     {"egress", bh_egress_main, false},
+    {"endpoints", bh_endpoints_main, true},
 };
 
 static const struct mode *find_mode(const char *name)

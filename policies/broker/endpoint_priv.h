@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of the endpoint broker: an endpoint (one box, one service) has connections, a connection has at most one
+ * call at a time, a call has at most one transfer to the service.
+ *
+ *   endpoint.c       control messages, listening, deadlines, budgets
+ *   endpoint_conn.c  a connection of a box: heads, bodies, what is written back
+ *   endpoint_call.c  a call: whether it may be, its turn, the transfer, the reply, the report
+ *
+ * Freed are connections and calls from the loop's events alone, never from inside a callback of a transfer.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "policies/broker/endpoint_gate.h"
+#include "policies/broker/endpoint_rules.h"
+#include "policies/broker/endpoint_service.h"
+#include "policies/broker/endpoint_transfer.h"
+#include "policies/broker/endpoint_usage.h"
+#include "policies/broker/http.h"
+#include "policies/needles.h"
+
+struct bh_control;
+struct bh_val;
+struct event;
+struct event_base;
+
+enum {
+    BH_CONNS_MAX = 1000,          /* of one box to one endpoint; more wait to be accepted */
+    BH_CONN_IN_MAX = 65 * 1024,   /* more than a head: what a box sent and nobody took yet */
+    BH_CONN_OUT_HIGH = 32 * 1024, /* … and what it does not take; then the reply waits */
+    BH_CONN_SKIP_MAX = 16 << 20,  /* of a body that nobody wants, before the connection is closed instead */
+    BH_HEAD_S = 30,               /* for a head that has begun */
+    BH_KEEP_ALIVE_S = 120,        /* for the next one */
+    BH_SKIP_S = 10,               /* for what a box still sends when all is said */
+    BH_STALL_S = 300,             /* a box that takes nothing, or gives nothing of its body */
+    BH_IDLE_S = 900,              /* a service that says nothing */
+    BH_TOTAL_S = 4 * 3600,        /* a call */
+};
+
+/* What all endpoints of one execution have used. */
+struct bh_budget {
+    int refs;
+    int64_t max_requests, max_tokens; /* 0: no limit */
+    int64_t requests, tokens;
+    bool told;
+};
+
+struct bh_endpoints {
+    struct event_base *loop;
+    struct bh_control *control;
+    struct bh_transfers *transfers;
+    struct event *sweep;
+    struct bh_list endpoints;
+    struct bh_map *services; /* key → struct bh_shared_service */
+    struct bh_map *budgets;  /* instance → struct bh_budget */
+};
+
+/* A service with the clock that lets calls in when a wait is over. */
+struct bh_shared_service {
+    struct bh_service *service;
+    struct event *wake;
+};
+
+struct bh_endpoint_of {  /* one box */
+    struct bh_list link; /* of endpoints */
+    struct bh_endpoints *owner;
+    int64_t id;
+    char *instance;
+    struct bh_shared_service *shared;
+    struct bh_budget *budget;
+    int listener;
+    struct event *acceptable;
+    bool full; /* nothing is accepted for now */
+    bool closing;
+    struct bh_gate_box turn;
+    struct bh_list conns;
+    size_t n_conns;
+    int64_t idle_s, total_s;
+    int64_t requests, tokens_in, tokens_out;
+};
+
+enum bh_conn_state {
+    BH_CONN_HEAD,   /* the next request is read */
+    BH_CONN_CALL,   /* it is carried out */
+    BH_CONN_SKIP,   /* the reply is there, the rest of the body is thrown away */
+    BH_CONN_LINGER, /* what was said last has to arrive: read on until the box closes */
+};
+
+struct bh_conn {
+    struct bh_list link; /* of its endpoint */
+    struct bh_endpoint_of *endpoint;
+    int fd;
+    enum bh_conn_state state;
+    struct event *readable, *writable;
+    struct bh_buf in, out;
+    struct bh_http_request req;
+    /* the body of this request */
+    int64_t body_left; /* BH_HTTP_LENGTH */
+    struct bh_http_chunks chunks;
+    bool body_over, body_bad, waits_for_body;
+    int64_t skipped;
+    bool broken, close_when_sent;
+    struct bh_mono deadline; /* of what the box has to do next */
+    struct bh_call *call;
+};
+
+struct bh_call {
+    struct bh_conn *conn;
+    struct bh_endpoint_of *endpoint;
+    struct bh_gate_call turn;
+    struct bh_endpoint_target target;
+    struct bh_transfer *transfer;
+    char *url;
+    char **headers;
+    size_t n_headers;
+    struct bh_sieve sieve;
+    struct bh_usage usage;
+    int64_t status, up, down, tokens_in, tokens_out;
+    struct bh_mono began, heard; /* heard: when the service last said something, or took something */
+    bool wants_body, paused;     /* the transfer waits for the box */
+    bool head_sent, chunked, no_body, close_after;
+    const char *reason; /* why it ended early; NULL */
+};
+
+/* endpoint.c */
+void bh_endpoint_report(struct bh_endpoint_of *e, const struct bh_http_request *req, const struct bh_call *call,
+                        const char *path, long status, const char *reason);
+void bh_endpoint_tell_leak(const struct bh_call *call, const char *secret);
+/* True where one more request is within the limits: it is counted then. */
+bool bh_endpoint_spend_request(struct bh_endpoint_of *e);
+void bh_endpoint_spend_tokens(struct bh_endpoint_of *e, int64_t in, int64_t out);
+void bh_endpoint_let_in(struct bh_shared_service *shared); /* whoever's turn it is */
+void bh_endpoint_let_in_soon(struct bh_shared_service *shared);
+void bh_endpoint_conn_gone(struct bh_endpoint_of *e);
+bool bh_endpoint_is_busy(const struct bh_endpoint_of *e); /* the worker has to catch up first */
+
+/* endpoint_conn.c */
+void bh_conn_new(struct bh_endpoint_of *e, int fd); /* takes it */
+void bh_conn_close(struct bh_conn *c);              /* with its call */
+void bh_conn_wake(struct bh_conn *c);               /* the worker has caught up */
+void bh_conn_send(struct bh_conn *c, const void *data, size_t len);
+void bh_conn_send_chunk(struct bh_conn *c, const void *data, size_t len); /* as a chunk of HTTP/1.1 */
+/* The next bytes of the body: 0 at its end, -1 where none are there yet, -2 where they are no body. */
+ssize_t bh_conn_take_body(struct bh_conn *c, char *room, size_t size);
+/* The call is over and freed. `keep`: the reply was whole. */
+void bh_conn_call_over(struct bh_conn *c, bool keep);
+bool bh_conn_is_late(const struct bh_conn *c, struct bh_mono now);
+
+/* endpoint_call.c */
+void bh_call_begin(struct bh_conn *c);    /* its request is read */
+void bh_call_send(struct bh_call *call);  /* it is its turn */
+void bh_call_go_on(struct bh_call *call); /* the box gave, or took, something; not from inside a transfer */
+void bh_call_abandon(struct bh_call *call, const char *reason); /* without a reply; frees it */
+/* Past its time: it is answered or cut, and over. */
+void bh_call_time_out(struct bh_call *call);
+bool bh_call_is_late(const struct bh_call *call, struct bh_mono now);

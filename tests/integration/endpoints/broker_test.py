@@ -1,0 +1,374 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: Apache-2.0
+"""What the endpoint broker lets through, adds, takes away, counts and cuts."""
+import os
+import socket
+import sys
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from rig import SECRET, Broker, Wire, fetch, read_head, run, send_request  # noqa: E402
+
+
+def same(got, want):
+    assert got == want, f"got {got!r}, wanted {want!r}"
+
+
+def has(text, part):
+    assert part in text, f"wanted {part!r} in {text!r}"
+
+
+def header_is_added(upstream, broker):
+    """the credential is added outside, and the box's own is replaced"""
+    way = broker.open(upstream.url())
+    reply = way.get("/v1/messages", "POST", b"{}", {"x-api-key": "unused", "Authorization": "Bearer mine"})
+    same(reply.status, 200)
+    sent = dict((n.lower(), v) for n, v in upstream.seen[0]["headers"])
+    same(sent["x-api-key"], SECRET)
+    same([n for n, _ in upstream.seen[0]["headers"] if n.lower() == "authorization"], [])
+    call = way.call()
+    same((call["method"], call["path"], call["status"], call["verdict"]), ("POST", "/v1/messages", 200, "allow"))
+    same((call["up"], call["down"], call["tokens_in"], call["tokens_out"]), (2, len(reply.body), 10, 5))
+    closed = way.close()
+    same((closed["requests"], closed["tokens_in"], closed["tokens_out"]), (1, 10, 5))
+
+
+def what_goes_on(upstream, broker):
+    """of a request's headers, its own go on and those of the connection do not"""
+    way = broker.open(upstream.url())
+    got = way.get("/v1/headers", "POST", b"{}", {"X-Mine": "1", "Cookie": "a=b", "Connection": "keep-alive, x-hop",
+                                                 "X-Hop": "1", "Accept-Encoding": "gzip, br", "User-Agent": "sdk/1",
+                                                 "Proxy-Authorization": "x", "X-Empty": ""})
+    import json
+    names = json.loads(got.body)
+    same(names["x-mine"], "1")
+    same(names["user-agent"], "sdk/1")
+    same(names["x-empty"], "")
+    same(names["accept-encoding"], "identity")
+    same(names["host"], upstream.url().split("//")[1])
+    same([n for n in ("cookie", "x-hop", "proxy-authorization", "accept", "expect") if n in names], [])
+
+
+def allow_list(upstream, broker):
+    """what is not allowed is refused with what to add, and nothing goes out"""
+    way = broker.open(upstream.url(), allow=["POST /v1/messages", "GET /v1/models/*"])
+    for method, path in (("GET", "/v1/messages"), ("POST", "/v1/messages/batches"), ("POST", "/v1/../admin"),
+                         ("GET", "/v1/models/a/b"), ("POST", "/V1/messages")):
+        reply = way.get(path, method, b"")
+        same(reply.status, 403)
+        has(reply.message, "to permit it, add \"" + method)
+        same((way.call()["reason"], reply.headers["connection"]), ("not-allowed", "keep-alive"))
+    for path in ("/v1/%2e%2e%2fadmin", "/v1/messages%00", "/v1\\messages", "/..", "http://evil/v1/messages", "*"):
+        same(way.get(path, "POST", b"").status, 400)
+        same(way.call()["reason"], "bad-request")
+    same(upstream.seen, [])
+    same(way.get("/v1/x/../%6dessages?beta=true", "POST", b"{}").status, 200)
+    same(upstream.seen[0]["path"], "/v1/messages?beta=true")
+
+
+def smuggling(upstream, broker):
+    """two requests in one, folded lines, CR LF in headers, long heads: refused, and the connection is closed"""
+    way = broker.open(upstream.url())
+    for text, status in ((b"POST /v1/small HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+                         (b"GET /v1/small HTTP/1.1\r\nHost: a\r\nX: 1\r\n folded\r\n\r\n", 400),
+                         (b"GET /v1/small HTTP/1.1\r\nHost: a\r\nX: 1\rY: 2\r\n\r\n", 400),
+                         (b"GET /v1/small HTTP/1.1\nHost: a\n\n", 400),
+                         (b"GET /v1/small HTTP/1.1\r\n\r\n", 400),
+                         (b"GET /v1/small HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 70000, 431),
+                         (b"\x05\x01\x00", None)):
+        sock = way.connect()
+        sock.sendall(text)
+        if status is None:
+            sock.close()
+            continue
+        wire = Wire(sock)
+        same(read_head(wire)[0], status)
+        while wire.more():
+            pass
+        same(way.call()["reason"], "bad-request")
+    same(upstream.seen, [])
+
+
+def hundred_megabytes(upstream, broker):
+    """a head of 100 MB is refused after 64 KiB of it"""
+    way = broker.open(upstream.url())
+    sock = way.connect()
+    sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nX: ")
+    sent = 0
+    try:
+        while sent < 100 << 20:
+            sent += sock.send(b"a" * 65536)
+    except OSError:
+        pass
+    assert sent < 60 << 20, f"{sent} bytes were taken"
+    same(way.call()["status"], 431)
+
+
+def keep_alive(upstream, broker):
+    """one connection serves many requests, pipelined ones too, also after refusals with bodies"""
+    way = broker.open(upstream.url(), allow=["* /v1/*"])
+    sock = way.connect()
+    for i in range(3):
+        same(fetch(sock, "/v1/small").body, b"ok")
+        same(fetch(sock, "/no", "POST", b"x" * 200000).status, 403)
+    sock.sendall(b"GET /v1/small HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
+    wire = Wire(sock)
+    for _ in range(3):
+        same(read_head(wire)[0], 200)
+        same(wire.take(2), b"ok")
+
+
+def bodies(upstream, broker):
+    """bodies go on with their length, chunked or not at all; a HEAD has none"""
+    way = broker.open(upstream.url())
+    import json
+    for n in (0, 1, 70000, 3_000_000):
+        same(json.loads(way.get("/v1/size", "POST", b"x" * n).body)["got"], n)
+    sock = way.connect()
+    sock.sendall(b"PUT /v1/size HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
+    wire = Wire(sock)
+    same(read_head(wire)[0], 100)
+    for _ in range(40):
+        sock.sendall(b"2710\r\n" + b"y" * 10000 + b"\r\n")
+    sock.sendall(b"0\r\n\r\n")
+    status, headers = read_head(wire)
+    same((status, json.loads(wire.take(int(headers["content-length"])))["got"]), (200, 400000))
+    reply = way.get("/v1/small", "HEAD")
+    same((reply.status, reply.headers["content-length"]), (200, "2"))
+    same(way.get("/v1/small", "DELETE").body, b"ok")
+
+
+def bad_chunks(upstream, broker):
+    """a body that is not framed as it says ends the call"""
+    way = broker.open(upstream.url())
+    sock = way.connect()
+    sock.sendall(b"POST /v1/size HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcXX")
+    same(read_head(Wire(sock))[0], 400)
+    same(way.call()["reason"], "bad-request")
+
+
+def events_are_not_buffered(upstream, broker):
+    """server-sent events arrive one by one"""
+    way = broker.open(upstream.url())
+    sock = way.connect()
+    send_request(sock, "/v1/step", "POST", b"{}")
+    wire = Wire(sock)
+    same(read_head(wire)[1]["transfer-encoding"], "chunked")
+    for i in range(3):
+        has(wire.until(b"\n\n"), b"data: %d" % i)
+        upstream.step.set()
+    same(wire.until(b"0\r\n\r\n") is not None, True)
+
+
+def leaks_are_cut(upstream, broker):
+    """the secret in a reply, in base64, in pieces, packed or in a header, is cut and told of"""
+    way = broker.open(upstream.url())
+    for path in ("leak", "leak-base64", "leak-slowly", "leak-gzip", "leak-header"):
+        reply = way.get("/v1/" + path)
+        same(reply.whole and reply.status == 200, False)
+        for i in range(len(SECRET) - 8):
+            same(SECRET[i:i + 9].encode() in reply.body, False)
+        leak = broker.next("leak", id=way.id)
+        same((leak["secret"], leak["path"]), ("key", "/v1/" + path))
+        call = way.call()
+        same((call["verdict"], call["reason"]), ("deny", "leak"))
+        same(SECRET in str(leak) + str(call), False)
+    same(way.get("/v1/nearly").body, b"begin " + SECRET[:10].encode() + b"... no")
+
+
+def what_comes_back(upstream, broker):
+    """no cookies come back, redirects are not followed"""
+    way = broker.open(upstream.url())
+    reply = way.get("/v1/cookie")
+    same((reply.headers.get("set-cookie"), reply.headers.get("alt-svc"), reply.headers["x-kept"]), (None, None, "yes"))
+    reply = way.get("/v1/redirect")
+    same((reply.status, reply.headers["location"]), (302, "http://169.254.169.254/latest/meta-data/"))
+    same(len(upstream.seen), 2)
+
+
+def nothing_is_retried(upstream, broker):
+    """a reply that is cut short is cut short for the box, and nothing is sent twice"""
+    way = broker.open(upstream.url())
+    reply = way.get("/v1/cut")
+    same((reply.status, reply.body, reply.whole), (200, b"half", False))
+    same(way.call()["reason"], "upstream")
+    same(len(upstream.seen), 1)
+
+
+def long_answers(upstream, broker):
+    """a head of an answer without an end is refused"""
+    way = broker.open(upstream.url())
+    same(way.get("/v1/long-header").status, 502)
+    same(way.call()["reason"], "upstream")
+
+
+def tls_is_verified(upstream, broker):
+    """a certificate that nobody vouches for, or of another name, is refused"""
+    stranger = Broker({"CANARY": SECRET, "SSL_CERT_FILE": "/etc/ssl/certs/ca-certificates.crt"})
+    way = stranger.open(upstream.url())
+    reply = way.get("/v1/small")
+    same(reply.status, 502)
+    has(reply.message, "certificate")
+    stranger.end()
+    way = broker.open(upstream.url("127.0.0.2"))
+    same(way.get("/v1/small").status, 502)
+    same(upstream.seen, [])
+
+
+def addresses(upstream, broker):
+    """an upstream on an address that is not public needs the site's leave, whatever its name"""
+    for host in ("localhost", "127.0.0.1", "[::ffff:127.0.0.1]"):
+        way = broker.open(upstream.url(host), ranges=[], name=host)
+        reply = way.get("/v1/small")
+        same(reply.status, 403)
+        has(reply.message, "is not public, and the site's policy")
+        same(way.call()["reason"], "address")
+    same(upstream.seen, [])
+
+
+def secrets_that_fail(upstream, broker):
+    """a secret that is not there, or cannot be a header, fails the opening and says why"""
+    for secrets, part in (({"key": {"env": "NOT_THERE"}}, "NOT_THERE"), ({}, "'key'"),
+                          ({"key": {"file": "/nowhere/at-all"}}, "/nowhere/at-all"),
+                          ({"key": {"command": ["printf", "a\\nb"]}}, "control characters")):
+        way = broker.open(upstream.url(), secrets=secrets, wait=False)
+        failed = broker.next("ready", "failed", id=way.id)
+        same(failed["op"], "failed")
+        has(failed["message"], part)
+    way = broker.open(upstream.url(), headers={"x-api-key": "{{ secrets.key }}"},
+                      secrets={"key": {"command": ["printf", SECRET]}})
+    same(way.get("/v1/messages", "POST", b"{}").status, 200)
+
+
+def requests_are_limited(upstream, broker):
+    """limits.requests counts over all endpoints of an execution, and tells once"""
+    limits = {"requests": 3, "tokens": 0}
+    one, two = (broker.open(upstream.url(), name=n, limits=limits) for n in ("one", "two"))
+    other = broker.open(upstream.url(), name="one", instance="i2", limits=limits)
+    same([one.get("/v1/small").status, two.get("/v1/small").status, one.get("/v1/small").status], [200, 200, 200])
+    same(two.get("/v1/small").status, 403)
+    same(one.get("/v1/small").status, 403)
+    told = broker.next("budget")
+    same((told["id"], told["what"]), (two.id, "requests"))
+    same(other.get("/v1/small").status, 200)
+    same([m for m in broker.kept if m["op"] == "budget"], [])
+    same((one.close()["requests"], two.close()["requests"]), (2, 1))
+
+
+def tokens_are_limited(upstream, broker):
+    """limits.tokens is told of as soon as a reply says that it is spent"""
+    way = broker.open(upstream.url(), limits={"tokens": 29})
+    same(way.get("/v1/messages", "POST", b"{}").status, 200)
+    upstream.events = [b'data: {"message":{"usage":{"input_tokens":10,"output_tokens":1}}}\n\n',
+                       b'data: {"usage":{"output_tokens":5}}\n\n']
+    same(way.get("/v1/messages", "POST", b'{"stream": true}').status, 200)
+    same(broker.next("budget")["what"], "tokens")
+    same(way.get("/v1/messages", "POST", b"{}").status, 403)
+    same(way.close()["tokens_out"], 10)
+
+
+def at_most_at_once(upstream, broker):
+    """max_parallel holds over all boxes of a run"""
+    ways = [broker.open(upstream.url(), max_parallel=2, instance=f"i{i}") for i in range(5)]
+    socks = [way.connect() for way in ways]
+    for sock in socks:
+        send_request(sock, "/v1/hang", "POST", b"{}")
+    for _ in range(2):
+        same(upstream.hanging.acquire(timeout=20), True)
+    same(len(upstream.seen), 2)
+    upstream.let_go.set()
+    for sock in socks:
+        same(read_head(Wire(sock))[0], 200)
+    same(len(upstream.seen), 5)
+
+
+def all_wait_on_429(upstream, broker):
+    """a 429 reaches who got it, and makes the others wait"""
+    import time
+    ways = [broker.open(upstream.url(), instance=f"i{i}") for i in range(4)]
+    reply = ways[0].get("/v1/too-many", "POST", b"{}")
+    same((reply.status, reply.headers["retry-after"]), (429, "1"))
+    began = time.monotonic()
+    results = []
+    threads = [threading.Thread(target=lambda w=way: results.append(w.get("/v1/small").status)) for way in ways]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(20)
+    same(results, [200] * 4)
+    assert time.monotonic() - began > 0.9, "nobody waited"
+
+
+def the_box_goes(upstream, broker):
+    """when a box closes its connection, so does the broker"""
+    way = broker.open(upstream.url())
+    sock = way.connect()
+    send_request(sock, "/v1/forever")
+    same(read_head(Wire(sock))[0], 200)
+    sock.close()
+    same(upstream.cut.wait(20), True)
+    same(way.call()["reason"], "gone")
+
+
+def a_box_that_reads_nothing(upstream, broker):
+    """a frozen box holds nobody else up, and its reply waits outside the broker's memory"""
+    way, other = broker.open(upstream.url()), broker.open(upstream.url(), instance="i2")
+    frozen = []
+    for _ in range(30):
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(("127.0.0.1", way.port))
+        send_request(sock, "/v1/forever")
+        frozen.append(sock)
+    for _ in range(50):
+        same(other.get("/v1/small").body, b"ok")
+    with open(f"/proc/{broker.process.pid}/statm", encoding="ascii") as f:
+        resident = int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    if not os.environ.get("BH_SANITIZE"):
+        assert resident < 64 << 20, f"{resident >> 20} MiB"
+    closed = way.close()
+    same(closed["requests"], 30)
+
+
+def an_answer_without_end(upstream, broker):
+    """a reply that never ends, and one that never comes, are cut by the limits on time"""
+    way = broker.open(upstream.url(), limits={"total_s": 1})
+    same(way.get("/v1/forever").whole, False)
+    same(way.call()["reason"], "timeout")
+    silent = broker.open(upstream.url(), instance="i2", limits={"idle_s": 1})
+    reply = silent.get("/v1/hang", "POST", b"{}")
+    same((reply.status, silent.call()["reason"]), (504, "timeout"))
+
+
+def closing_cuts(upstream, broker):
+    """an endpoint that is closed cuts what is under way, and says what it counted"""
+    way = broker.open(upstream.url())
+    sock = way.connect()
+    send_request(sock, "/v1/hang", "POST", b"{}")
+    same(upstream.hanging.acquire(timeout=20), True)
+    same(way.close()["requests"], 1)
+    same(Wire(sock).more(), False)
+    try:
+        way.connect()
+        raise AssertionError("it still listens")
+    except ConnectionRefusedError:
+        pass
+
+
+def nobody_looks_in(upstream, broker):
+    """the process cannot be looked into, dumps no core, and gained nothing"""
+    broker.open(upstream.url())
+    status = open(f"/proc/{broker.process.pid}/status", encoding="ascii").read()
+    has(status, "NoNewPrivs:\t1")
+    has(open(f"/proc/{broker.process.pid}/limits", encoding="ascii").read(), "Max core file size        0 ")
+    same(SECRET in open(f"/proc/{broker.process.pid}/cmdline", encoding="ascii").read(), False)
+
+
+TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes, keep_alive, bodies, bad_chunks,
+         events_are_not_buffered, leaks_are_cut, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
+         addresses, secrets_that_fail, requests_are_limited, tokens_are_limited, at_most_at_once, all_wait_on_429,
+         the_box_goes, a_box_that_reads_nothing, an_answer_without_end, closing_cuts, nobody_looks_in]
+
+if __name__ == "__main__":
+    names = sys.argv[1:]
+    sys.exit(run([t for t in TESTS if not names or t.__name__ in names]))
