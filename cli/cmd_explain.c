@@ -91,7 +91,9 @@ static void tell_lines(const struct story *s, const struct bh_attempt_row *attem
         bh_buf_addf(out, "  the last lines are in the log of '%s', for whom the box was made:\n", writer->agent);
     bh_buf_add(out, lines.data, lines.len);
     if (bh_lines_want_network(lines.data))
-        bh_buf_adds(out, "  boxes have no network in this version: bring what it fetches as a source or in 'files'\n");
+        bh_buf_adds(out,
+                    "  boxes have no network but what 'network: {allow: [\"host:port\"]}' says of the phase; programs "
+                    "find it by HTTPS_PROXY and its like, and no name is resolved in a box\n");
 }
 
 static void tell_remedy(const struct story *s, const char *agent, const char *lead, const char *remedy,
