@@ -28,6 +28,8 @@ int bh_mkdirat_p(int dirfd, const char *name, mode_t mode);
  * or -1 with errno of the first failure (it goes on past it).
  */
 int bh_rmtree_at(int dirfd, const char *name);
+/* Gives a directory that was opened with O_PATH the permissions that its owner needs in it, as far as that can be. */
+void bh_dir_open_up(int path_fd);
 /*
  * Writes a new file, nameless where the file system can (O_TMPFILE), syncs it, gives it exactly `mode`, puts it in the
  * place of `path`, syncs the folder. A process that is killed between two calls at the end leaves a file whose name

@@ -68,8 +68,8 @@ static bool same_mount(const struct place *a, const struct place *b)
     return a->dev == b->dev && a->mount == b->mount;
 }
 
-/* chmod of a descriptor that was opened with O_PATH: by the new call, or through /proc. */
-static void open_up(int path_fd)
+/* By the new call, or through /proc. */
+void bh_dir_open_up(int path_fd)
 {
     char link[64];
     if (syscall(SYS_fchmodat2, path_fd, "", 0700, AT_EMPTY_PATH) == 0)
@@ -93,7 +93,7 @@ static int enter(int dirfd, const char *name, const struct place *above, struct 
         return -1;
     }
     if ((st.st_mode & 0700) != 0700)
-        open_up(path_fd);
+        bh_dir_open_up(path_fd);
     return openat(path_fd, ".", OPEN_FLAGS);
 }
 

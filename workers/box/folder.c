@@ -17,6 +17,11 @@
 #include "workers/rootfs/layers.h"
 
 #define DIR_SIZE_MAX 65536
+#define OVERLAYS_OWN "user.overlay.uuid"
+/* What somebody must have set. */
+#define TOUCHED_FL                                                                                              \
+    (FS_SYNC_FL | FS_DIRSYNC_FL | FS_NOATIME_FL | FS_NODUMP_FL | FS_APPEND_FL | FS_IMMUTABLE_FL | FS_COMPR_FL | \
+     FS_NOCOW_FL)
 
 static int open_dir(const char *run_dir, const char *name, struct bh_err **err)
 {
@@ -127,9 +132,7 @@ static int clear_attributes(int dir)
         if (fremovexattr(dir, name) < 0)
             return -1;
     }
-    if (ioctl(dir, FS_IOC_GETFLAGS, &flags) == 0 &&
-        flags & (FS_SYNC_FL | FS_DIRSYNC_FL | FS_NOATIME_FL | FS_NODUMP_FL | FS_APPEND_FL | FS_IMMUTABLE_FL |
-                 FS_COMPR_FL | FS_NOCOW_FL)) {
+    if (ioctl(dir, FS_IOC_GETFLAGS, &flags) == 0 && flags & TOUCHED_FL) {
         errno = EEXIST;
         return -1;
     }
@@ -157,16 +160,24 @@ static int remove_inside(int fd)
     return rc;
 }
 
+/* What an overlay makes is closed to everybody, its owner too. */
+static int open_overlays(int dir, const char *name)
+{
+    BH_CLEANUP_FD int fd = bh_open_beneath(dir, name, O_PATH | O_DIRECTORY, 0);
+    if (fd >= 0 && geteuid() != 0)
+        bh_dir_open_up(fd);
+    return BH_TAKE_FD(fd);
+}
+
 /*
  * What an overlay leaves in its work directory is always the same: WORK/work/incompat/volatile/dirty. Taken away by
  * name it costs a fifth of a walk; whatever else there may be is found by the walk that follows.
  */
 static void remove_overlays_mark(int dir)
 {
-    static const int flags = O_PATH | O_DIRECTORY;
-    BH_CLEANUP_FD int work = bh_open_beneath(dir, "work", flags, 0);
-    BH_CLEANUP_FD int incompat = work >= 0 ? bh_open_beneath(work, "incompat", flags, 0) : -1;
-    BH_CLEANUP_FD int mark = incompat >= 0 ? bh_open_beneath(incompat, "volatile", flags, 0) : -1;
+    BH_CLEANUP_FD int work = open_overlays(dir, "work");
+    BH_CLEANUP_FD int incompat = work >= 0 ? open_overlays(work, "incompat") : -1;
+    BH_CLEANUP_FD int mark = incompat >= 0 ? open_overlays(incompat, "volatile") : -1;
     if (mark < 0)
         return;
     if (unlinkat(mark, "dirty", 0) == 0 && unlinkat(incompat, "volatile", AT_REMOVEDIR) == 0 &&
@@ -174,15 +185,16 @@ static void remove_overlays_mark(int dir)
         (void)unlinkat(dir, "work", AT_REMOVEDIR);
 }
 
-/* For most of them the answer is yes, without the buffers of a directory stream. */
-static bool is_empty(int dir)
+/* But for the entry `but` (NULL: none). Mostly so, and without the buffers of a directory stream. */
+static bool has_only(int dir, const char *but)
 {
     _Alignas(struct dirent64) char entries[1024];
     ssize_t n;
     while ((n = getdents64(dir, entries, sizeof(entries))) > 0) {
         for (ssize_t at = 0; at < n;) {
             const struct dirent64 *e = (const struct dirent64 *)(const void *)(entries + at);
-            if (!bh_streq(e->d_name, ".") && !bh_streq(e->d_name, ".."))
+            bool expected = but && bh_streq(e->d_name, but);
+            if (!expected && !bh_streq(e->d_name, ".") && !bh_streq(e->d_name, ".."))
                 return false;
             at += e->d_reclen;
         }
@@ -203,7 +215,7 @@ static int empty_dir(int box, const char *name, const struct bh_box_owner *owner
     }
     if (bh_starts_with(name, "work/"))
         remove_overlays_mark(dir);
-    if (!is_empty(dir) && remove_inside(dir) < 0)
+    if (!has_only(dir, NULL) && remove_inside(dir) < 0)
         return -1;
     return fchmod(dir, 0755) < 0 ? -1 : clear_attributes(dir);
 }
@@ -230,6 +242,45 @@ int bh_box_folder_empty(const char *run_dir, const char *key, const struct bh_bo
     if (bh_rmtree_at(box, "work/workspace") < 0 || bh_rmtree_at(box, "upper/workspace") < 0)
         return -1;
     return empty_dir(box, "deliver", &ours);
+}
+
+/* --- a root that nobody has written to --- */
+
+/* The name that an overlay gives its upper is all that may be there. */
+static bool has_own_attributes_only(int dir)
+{
+    char names[256];
+    int flags;
+    ssize_t n = flistxattr(dir, names, sizeof(names));
+    if (n < 0 && errno != ENOTSUP)
+        return false;
+    if (n > 0 && ((size_t)n != sizeof(OVERLAYS_OWN) || memcmp(names, OVERLAYS_OWN, sizeof(OVERLAYS_OWN)) != 0))
+        return false;
+    return ioctl(dir, FS_IOC_GETFLAGS, &flags) < 0 || !(flags & TOUCHED_FL);
+}
+
+/* What is in the upper or was left on the way there, and what the directory itself is. */
+static bool is_unwritten(int box, const struct bh_box_owner *owner)
+{
+    struct stat st;
+    BH_CLEANUP_FD int upper = bh_open_beneath(box, "upper/root", O_RDONLY | O_DIRECTORY, 0);
+    if (upper < 0 || fstat(upper, &st) < 0 || (st.st_mode & 07777) != 0755 || st.st_size > DIR_SIZE_MAX)
+        return false;
+    if (owner->mode == BH_IDS_RANGE && (st.st_uid != owner->first_id || st.st_gid != owner->first_id))
+        return false;
+    if (!has_only(upper, NULL) || !has_own_attributes_only(upper))
+        return false;
+    BH_CLEANUP_FD int path = open_overlays(box, "work/root/work");
+    BH_CLEANUP_FD int work = path >= 0 ? openat(path, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    return work >= 0 && has_only(work, "incompat");
+}
+
+bool bh_box_folder_unused(const char *run_dir, const char *key, const struct bh_box_owner *owner)
+{
+    const struct bh_box_owner ours = {.mode = BH_IDS_SINGLE};
+    BH_CLEANUP_FREE char *path = bh_asprintf("%s/boxes/%s", run_dir, key);
+    BH_CLEANUP_FD int box = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return box >= 0 && is_unwritten(box, owner) && empty_pid(box) == 0 && empty_dir(box, "deliver", &ours) == 0;
 }
 
 static int remove_parts(int boxes, const char *key)

@@ -37,6 +37,11 @@ int bh_box_folder_remove(const char *run_dir, const char *key, bool keep, struct
  * their modes back and lose their attributes. -1 with errno where that cannot be had; the folder is then to be removed.
  */
 int bh_box_folder_empty(const char *run_dir, const char *key, const struct bh_box_owner *owner);
+/*
+ * Whether nobody has written to the root that is still mounted from the folder of a dead box: it is then as good as new
+ * as it is, and its other parts have been emptied. Not for a box with a writable /usr.
+ */
+bool bh_box_folder_unused(const char *run_dir, const char *key, const struct bh_box_owner *owner);
 /* Another name for it, which nothing may have; names that begin with BH_BOX_GONE wait for their removal. 0, or -1 with
  * errno. */
 #define BH_BOX_GONE ".gone-"

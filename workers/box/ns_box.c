@@ -40,6 +40,8 @@ static void free_box(struct bh_box *box)
     if (box->drop_soon)
         event_free(box->drop_soon);
     bh_close(box->pidfd);
+    bh_close(box->root);
+    box->ns->n_lending -= box->lends;
     bh_ns_group_drop_box(box);
     bh_list_remove(&box->link);
     for (size_t i = 0; i < box->n_layers; i++)
@@ -148,10 +150,14 @@ static void start_folder_job(struct bh_box *box)
     bh_ns_disk_stop(box);
     bh_ns_disk_release(box);
     bool goes = box->ending == END_REMOVE || box->ending == END_FAILED;
-    if (!box->rack || (goes && bh_rack_put(box->rack, box->key) == 0)) {
+    if (!goes || box->ending == END_FAILED)
+        bh_close(BH_TAKE_FD(box->root));
+    if (!box->rack || (goes && bh_rack_put(box->rack, box->key, box->root) == 0)) {
+        box->root = box->rack ? -1 : box->root;
         answer_end(box, 0, NULL);
         return;
     }
+    bh_close(BH_TAKE_FD(box->root)); /* what is to become a layer, or to go, is mounted nowhere */
     bh_rack_forget(box->rack);
     box->job = bh_helper_submit(box->ns->helper, &folder_job_ops, box, folder_job_of(box));
 }
@@ -178,6 +184,7 @@ static void go_on_soon(struct bh_box *box)
 static void lose(struct bh_box *box)
 {
     box->state = BOX_LOST;
+    bh_close(BH_TAKE_FD(box->root));
     bh_ns_talk_drop(box);
     box->on_lost(box->arg);
 }
@@ -344,10 +351,13 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
     msg.flags = (spec->n_base_layers ? 0 : BH_CREATE_HOST_TREES) | (spec->writable_usr ? BH_CREATE_WRITABLE_USR : 0) |
                 (spec->shared ? BH_CREATE_SHARED : 0) | (box->disk_by == BH_BY_TMPFS ? BH_CREATE_IN_MEMORY : 0);
     bool dirs = spec->writable_usr && spec->n_base_layers == 0 && !bh_box_owner_maps(&box->ns->owner);
+    msg.flags |= (box->lends ? BH_CREATE_LEND : 0) | (box->root >= 0 ? BH_CREATE_LENT : 0);
     msg.flags |= (dirs ? BH_CREATE_USR_DIRS : 0) | (spec->workspace_of ? BH_CREATE_WORKSPACE : 0) |
                  (spec->fork_of ? BH_CREATE_FORK : 0);
     int fds[3] = {their_end};
     size_t nfds = 1;
+    if (box->root >= 0)
+        fds[nfds++] = box->root;
     if (bh_ns_warm_create(box, spec, &msg, fds, &nfds) < 0)
         return bh_err_set(err, BH_E_NOT_FOUND, 0, "cannot make box '%s': the fork server has ended", box->key);
     bh_buf_add(&out, &msg, sizeof(msg));
@@ -372,6 +382,7 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
     if (bh_outbox_send(&box->ns->to_launcher, out.data, out.len, fds, nfds) < 0)
         return bh_err_set(err, BH_E_HOST, errno, "cannot speak to the launcher");
     box->asked = true;
+    bh_close(BH_TAKE_FD(box->root)); /* it comes back with READY */
     return 0;
 }
 
@@ -426,6 +437,18 @@ static struct bh_box_stand *make_stand(const struct bh_box *box, const struct bh
     return stand;
 }
 
+/*
+ * Whether it is of the kind whose roots are lent: all of them show the base `host` and are held to nothing that belongs
+ * to their folder. Each costs us a descriptor.
+ */
+static bool may_lend(const struct bh_box *box, const struct bh_box_spec *spec)
+{
+    const enum bh_enforcer means = bh_ns_disk_means(box->ns, spec);
+    return box->ns->n_lending < BH_RACK_MAX && !spec->shared && !spec->writable_usr && !spec->warm && !spec->beneath &&
+           !spec->workspace_of && !spec->fork_of && spec->n_base_layers == 0 && box->n_layers == 0 &&
+           spec->n_snapshots == 0 && (means == BH_BY_NOTHING || means == BH_BY_WATCHDOG);
+}
+
 static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)
 {
     struct ns *ns = box->ns;
@@ -441,8 +464,13 @@ static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_e
         rc = need_usr_dirs(ns, spec, err);
     if (rc == 0 && !spec->disposable)
         box->stand = make_stand(box, spec);
+    if (rc == 0 && may_lend(box, spec)) {
+        box->lends = true;
+        ns->n_lending++;
+    }
     if (rc == 0)
-        rc = bh_rack_take(rack_of(ns, spec->run_dir, spec->writable_usr), spec->key, err);
+        rc = bh_rack_take(rack_of(ns, spec->run_dir, spec->writable_usr), spec->key, box->lends ? &box->root : NULL,
+                          err);
     if (rc != 0)
         return rc;
     box->rack = rack_of(ns, spec->run_dir, spec->writable_usr);
@@ -477,6 +505,7 @@ struct bh_box *bh_ns_box_make(struct ns *ns, const struct bh_box_spec *spec, bh_
         .control = -1,
         .pidfd = -1,
         .memory_fd = -1,
+        .root = -1,
         .held = -1,
         .created = fn,
         .on_lost = on_lost,
@@ -556,6 +585,7 @@ void bh_ns_box_finish_now(struct bh_box *box)
     bh_ns_disk_stop(box);
     bh_ns_watch_stop(box);
     bh_ns_disk_release(box);
+    bh_close(BH_TAKE_FD(box->root));
     if (box->rack) {
         struct folder_job *job = folder_job_of(box);
         run_folder_job(job);

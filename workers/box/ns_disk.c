@@ -75,14 +75,16 @@ int bh_ns_disk_room(const struct ns *ns, struct bh_err **err)
     return rc == 0 && ns->budget ? bh_disk_budget_room(ns->budget, err) : rc;
 }
 
+enum bh_enforcer bh_ns_disk_means(const struct ns *ns, const struct bh_box_spec *spec)
+{
+    return bh_disk_means(&spec->limits, spec->disposable, bh_disk_watch_host(ns->disk));
+}
+
 int bh_ns_disk_prepare(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)
 {
-    struct bh_disk_limits limits;
     box->limits = spec->limits;
-    box->disk_by = BH_BY_NOTHING;
-    limits = limits_of(box);
-    if (limits.bytes > 0 || limits.inodes > 0)
-        box->disk_by = bh_disk_means(&spec->limits, spec->disposable, bh_disk_watch_host(box->ns->disk));
+    box->disk_by = bh_ns_disk_means(box->ns, spec);
+    const struct bh_disk_limits limits = limits_of(box);
     if (box->disk_by != BH_BY_QUOTA)
         return 0;
     BH_CLEANUP_FREE char *folder = folder_of(box);

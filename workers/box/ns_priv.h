@@ -62,6 +62,7 @@ struct ns {
     char *kind;                /* of the last box that was asked for; NULL: of none of which one is made ahead */
     unsigned alike;            /* how many of that kind there were in a row */
     uint64_t n_spares;
+    size_t n_lending; /* boxes whose root may be lent */
     struct event *spare_idle;
     struct bh_ns_gone *gone;
     size_t n_gone, cap_gone;
@@ -103,6 +104,8 @@ struct bh_box {
     enum bh_enforcer disk_by;
     uint32_t project;         /* of its quota, 0: none */
     int memory_fd;            /* on its root in memory, until the watch has it */
+    bool lends;               /* its root may be that of a box to come, if nobody writes to it */
+    int root;                 /* a detached mount of it; first the one that it is made of; -1: none */
     bool watch_memory;        /* nothing else holds the limit of memory */
     struct bh_disk_box *disk; /* while it is alive */
     int64_t held;             /* afterwards: what it held on disk, -1: nobody has looked */
@@ -197,7 +200,8 @@ void bh_ns_spare_wake(struct ns *ns); /* some box has ended */
 void bh_ns_spare_fini(struct ns *ns);
 
 /* ns_disk.c */
-int bh_ns_disk_room(const struct ns *ns, struct bh_err **err); /* for another box */
+int bh_ns_disk_room(const struct ns *ns, struct bh_err **err);                          /* for another box */
+enum bh_enforcer bh_ns_disk_means(const struct ns *ns, const struct bh_box_spec *spec); /* BH_BY_NOTHING: no limit */
 /* Its folder is there, nobody else knows of it yet. */
 int bh_ns_disk_prepare(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err);
 void bh_ns_disk_start(struct bh_box *box); /* it is alive */

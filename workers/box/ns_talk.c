@@ -144,9 +144,9 @@ static bool on_report(struct bh_box *box, const struct bh_msg_report *r, int *fd
     bool making = box->state == BOX_MAKING && !box->ready;
     switch (r->kind) {
     case BH_MSG_READY:
-        if (!making || (*fd >= 0) != (box->disk_by == BH_BY_TMPFS))
+        if (!making || (*fd >= 0) != (box->disk_by == BH_BY_TMPFS || box->lends))
             return false;
-        box->memory_fd = BH_TAKE_FD(*fd);
+        *(box->lends ? &box->root : &box->memory_fd) = BH_TAKE_FD(*fd);
         bh_ns_box_ready(box);
         return true;
     case BH_MSG_FAILED:

@@ -108,7 +108,7 @@ static inline struct bh_msg_limits bh_msg_limits_of(const struct bh_limits *l)
 }
 
 /* Strings: run folder below home, key, then the folders of the base, the layers of the run and the snapshots, each
- * newest first, then those that the flags say. Descriptor: the box's end of its socket. */
+ * newest first, then those that the flags say. Descriptors: the box's end of its socket, and what the flags say. */
 struct bh_msg_create {
     uint32_t kind, flags;
     uint64_t id;
@@ -127,6 +127,8 @@ struct bh_msg_create {
 #define BH_CREATE_BENEATH 64u  /* its user and pid namespaces are children of those that come along, in that order */
 #define BH_CREATE_FORK 1024u   /* two last strings: whose layers they are, and the key of a kept box of it, or "" */
 #define BH_CREATE_KEPT 2048u   /* of BH_MSG_BOX: what that box wrote comes along, above the layers */
+#define BH_CREATE_LENT 128u    /* the root comes along: it was lent by a box that has left it as it was new */
+#define BH_CREATE_LEND 256u    /* READY is to bring the root, for a box to come */
 #define BH_CREATE_IN_MEMORY 8u /* the upper is a tmpfs of limits.disk bytes and limits.inodes files */
 
 /* Descriptor where error is 0: the pidfd of the box's init. */
@@ -205,9 +207,10 @@ struct bh_msg_unpacked {
 
 /*
  * What a shell becomes a box from. Descriptors: the worker's socket, then detached mounts: the box's folder, deliver,
- * the base, the layers and the snapshots (where there are some), USR_DIRS, WORKSPACE (where the flags are set: the
- * upper of that box), then one for each string of the second group. Strings: the folders of the base, the layers and
- * the snapshots, each newest first; then for each mount a kind and a path relative to the box's root.
+ * the base (LENT: deliver and the root instead of the three), the layers and the snapshots (where there are some),
+ * USR_DIRS, WORKSPACE (where the flags are set: the upper of that box), then one for each string of the second group.
+ * Strings: the folders of the base, the layers and the snapshots, each newest first; then for each mount a kind and a
+ * path relative to the box's root.
  */
 struct bh_msg_box {
     uint32_t kind, flags; /* BH_CREATE_*, BH_BOX_* */
@@ -266,7 +269,7 @@ struct bh_msg_ask {
 };
 
 /*
- * Everything that a box ever says. OPENED may carry one descriptor, READY carries one where the root is in memory, WARM
+ * Everything that a box ever says. OPENED may carry one descriptor, READY one where the root is in memory or LEND, WARM
  * the server's socket, its user and its pid namespace, FORKED a pidfd, nothing else carries any.
  */
 struct bh_msg_report {

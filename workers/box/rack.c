@@ -4,10 +4,12 @@
 #include <event2/event.h>
 #include <stdio.h>
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "workers/helper.h"
 
 #define IDLE_S 2
+#define LENT_MAX (BH_RACK_MAX / 2) /* others find folders without one */
 
 /* --- jobs: they touch the disk and their own data, never the rack --- */
 
@@ -18,6 +20,7 @@ struct job {
     char *run_dir, *name;
     struct bh_box_owner owner;
     bool writable_usr;
+    int root;   /* -1: none */
     bool there; /* a folder of that name is nobody's */
 };
 
@@ -28,11 +31,20 @@ static void remove_folder(const char *run_dir, const char *name)
         bh_err_free(err); /* what is left is reclaimed by the next owner of the run */
 }
 
+/* Its last mount goes before anything is taken away from below it. */
+static void let_go(struct job *job)
+{
+    bh_close(BH_TAKE_FD(job->root));
+}
+
 static void run_job(void *data)
 {
     struct job *job = data;
     struct bh_err *err = NULL;
     int rc = -1;
+    if (job->task == EMPTY && job->root >= 0 && bh_box_folder_unused(job->run_dir, job->name, &job->owner))
+        return;
+    let_go(job);
     if (job->task == MAKE)
         rc = bh_box_folder_make(job->run_dir, job->name, &job->owner, job->writable_usr, &err);
     else if (job->task == EMPTY)
@@ -46,11 +58,20 @@ static void run_job(void *data)
 static void dispose_job(void *data)
 {
     struct job *job = data;
+    let_go(job);
     if (job->there) /* never run, or run and its rack has gone or is full */
         remove_folder(job->run_dir, job->name);
     bh_free(job->run_dir);
     bh_free(job->name);
     bh_free(job);
+}
+
+static size_t count_lent(const struct bh_rack *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_waiting; i++)
+        n += r->waiting[i].root >= 0;
+    return n;
 }
 
 static void job_done(void *owner, void *data)
@@ -59,18 +80,20 @@ static void job_done(void *owner, void *data)
     struct job *job = data;
     if (job->task != REMOVE)
         r->n_ordered--;
-    if (!job->there || r->n_waiting == BH_RACK_MAX)
+    if (!job->there || r->n_waiting == BH_RACK_MAX || (job->root >= 0 && count_lent(r) == LENT_MAX))
         return;
-    r->waiting[r->n_waiting++] = BH_TAKE(job->name);
+    r->waiting[r->n_waiting++] = (struct bh_rack_place){BH_TAKE(job->name), BH_TAKE_FD(job->root)};
     job->there = false;
 }
 
 static const struct bh_job_ops job_ops = {run_job, job_done, dispose_job};
 
-static void submit(struct bh_rack *r, enum task task, char *name)
+/* Takes the place. */
+static void submit(struct bh_rack *r, enum task task, struct bh_rack_place place)
 {
     struct job *job = bh_alloc(sizeof(*job));
-    *job = (struct job){.task = task, .run_dir = bh_strdup(r->run_dir), .name = name, .owner = r->owner};
+    *job = (struct job){.task = task, .run_dir = bh_strdup(r->run_dir), .name = place.name, .owner = r->owner};
+    job->root = place.root;
     job->writable_usr = r->writable_usr;
     job->there = task != MAKE;
     if (task != REMOVE)
@@ -111,40 +134,66 @@ static void order(struct bh_rack *r)
     size_t want = 2 + r->taken / 16;
     if (want > BH_RACK_MAX)
         want = BH_RACK_MAX;
-    if (r->n_waiting + r->n_ordered < want)
-        submit(r, MAKE, new_name(r));
+    if (r->n_waiting + r->n_ordered < BH_RACK_MAX && r->n_waiting - count_lent(r) + r->n_ordered < want)
+        submit(r, MAKE, (struct bh_rack_place){new_name(r), -1});
+}
+
+static struct bh_rack_place take_at(struct bh_rack *r, size_t i)
+{
+    struct bh_rack_place place = r->waiting[i];
+    r->n_waiting--;
+    memmove(r->waiting + i, r->waiting + i + 1, (r->n_waiting - i) * sizeof(*r->waiting));
+    return place;
 }
 
 /* The oldest that waits, while another stays behind: its last mounts are gone for certain. */
-static char *oldest(struct bh_rack *r)
+static struct bh_rack_place oldest(struct bh_rack *r)
 {
-    if (r->n_waiting < 2)
-        return NULL;
-    char *name = r->waiting[0];
-    r->n_waiting--;
-    memmove(r->waiting, r->waiting + 1, r->n_waiting * sizeof(char *));
-    return name;
+    size_t i = 0;
+    if (r->n_waiting - count_lent(r) < 2)
+        return (struct bh_rack_place){NULL, -1};
+    while (r->waiting[i].root >= 0)
+        i++;
+    return take_at(r, i);
 }
 
-static int rename_or_make(struct bh_rack *r, const char *key, struct bh_err **err)
+/* The latest with a root: what the kernel remembers of it is still near. */
+static struct bh_rack_place latest_lent(struct bh_rack *r)
 {
-    BH_CLEANUP_FREE char *name = oldest(r);
-    if (name && bh_box_folder_rename(r->run_dir, name, key) == 0)
+    for (size_t i = r->n_waiting; i > 0; i--) {
+        if (r->waiting[i - 1].root >= 0)
+            return take_at(r, i - 1);
+    }
+    return (struct bh_rack_place){NULL, -1};
+}
+
+static int rename_or_make(struct bh_rack *r, const char *key, struct bh_rack_place *place, struct bh_err **err)
+{
+    if (place->name && bh_box_folder_rename(r->run_dir, place->name, key) == 0) {
+        bh_free(BH_TAKE(place->name));
         return 0;
-    if (name)
-        submit(r, REMOVE, BH_TAKE(name)); /* somebody has the key, or the run's folder has gone */
+    }
+    if (place->name) /* somebody has the key, or the run's folder has gone */
+        submit(r, REMOVE, (struct bh_rack_place){BH_TAKE(place->name), BH_TAKE_FD(place->root)});
     return bh_box_folder_make(r->run_dir, key, &r->owner, r->writable_usr, err);
 }
 
-int bh_rack_take(struct bh_rack *r, const char *key, struct bh_err **err)
+int bh_rack_take(struct bh_rack *r, const char *key, int *ret_root, struct bh_err **err)
 {
-    int rc = rename_or_make(r, key, err);
+    struct bh_rack_place place = ret_root ? latest_lent(r) : (struct bh_rack_place){NULL, -1};
+    if (!place.name)
+        place = oldest(r);
+    int rc = rename_or_make(r, key, &place, err);
+    if (ret_root)
+        *ret_root = place.root;
     if (rc != 0)
         return rc;
     r->in_use++;
-    r->taken++;
     if (r->idle)
         (void)event_del(r->idle);
+    if (place.root >= 0)
+        return 0;
+    r->taken++;
     order(r);
     return 0;
 }
@@ -157,13 +206,13 @@ void bh_rack_forget(struct bh_rack *r)
         (void)event_add(r->idle, &soon);
 }
 
-int bh_rack_put(struct bh_rack *r, const char *key)
+int bh_rack_put(struct bh_rack *r, const char *key, int root)
 {
     BH_CLEANUP_FREE char *name = new_name(r);
     if (bh_box_folder_rename(r->run_dir, key, name) < 0)
         return -1;
     bool enough = r->n_waiting + r->n_ordered >= BH_RACK_MAX;
-    submit(r, enough ? REMOVE : EMPTY, BH_TAKE(name));
+    submit(r, enough ? REMOVE : EMPTY, (struct bh_rack_place){BH_TAKE(name), root});
     bh_rack_forget(r);
     return 0;
 }
@@ -173,8 +222,10 @@ void bh_rack_free(struct bh_rack *r)
     if (r->idle)
         event_free(r->idle);
     while (r->n_waiting > 0) {
-        remove_folder(r->run_dir, r->waiting[--r->n_waiting]);
-        bh_free(r->waiting[r->n_waiting]);
+        struct bh_rack_place place = r->waiting[--r->n_waiting];
+        bh_close(place.root);
+        remove_folder(r->run_dir, place.name);
+        bh_free(place.name);
     }
     bh_list_remove(&r->link);
     bh_free(r->run_dir);

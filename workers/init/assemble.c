@@ -37,7 +37,8 @@ static int parse(struct order *o, const void *data, size_t len, const int *fds, 
     const struct bh_msg_box *msg = data;
     if (len < sizeof(*msg) || msg->kind != BH_MSG_BOX || msg->n_layers > BH_ARRAY_LEN(o->layers) ||
         msg->n_base > BH_ARRAY_LEN(o->base) || msg->n_snapshots > BH_ARRAY_LEN(o->snapshots) ||
-        msg->n_mounts > BH_BOX_MOUNTS_MAX || nfds != 3 + parts_of(msg) + msg->n_mounts)
+        msg->n_mounts > BH_BOX_MOUNTS_MAX ||
+        nfds != (msg->flags & BH_CREATE_LENT ? 2 : 3) + parts_of(msg) + msg->n_mounts)
         return -1;
     const char *text = data;
     *o = (struct order){.msg = msg, .strings = {text + sizeof(*msg), text + len}, .fds = fds, .nfds = nfds};
@@ -109,6 +110,22 @@ static int make_mount(struct order *o, struct bh_init *in, struct bh_fail *fail)
     return 0;
 }
 
+/* It was made by a box before, with a mapping of ids like ours, and nothing was ever written to it. */
+static int attach_root(struct order *o, struct bh_fail *fail)
+{
+    return attach_next(o, BH_AT_DELIVER, fail) < 0 ? -1 : attach_next(o, BH_AT_BOX, fail);
+}
+
+static int open_root(const struct order *o, struct bh_init *in, struct bh_fail *fail)
+{
+    in->box = open(BH_AT_BOX, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (in->box < 0)
+        return bh_fail(fail, errno, "open the root");
+    if (o->msg->flags & BH_CREATE_LEND && (in->lent = bh_mount_clone(in->box, "", false)) < 0)
+        return bh_fail(fail, errno, "copy the mount of the root");
+    return 0;
+}
+
 static int make_root(struct order *o, struct bh_init *in, struct bh_fail *fail)
 {
     bool in_memory = o->msg->flags & BH_CREATE_IN_MEMORY;
@@ -128,12 +145,7 @@ static int make_root(struct order *o, struct bh_init *in, struct bh_fail *fail)
         bh_lowers_add(&lowers, "/base");
     int rc = bh_overlay_mount(&lowers, "root", BH_AT_BOX, fail);
     bh_lowers_fini(&lowers);
-    if (rc < 0)
-        return -1;
-    in->box = open(BH_AT_BOX, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (in->box < 0)
-        return bh_fail(fail, errno, "open the root");
-    return 0;
+    return rc;
 }
 
 /* --- a workspace that another box has left --- */
@@ -218,14 +230,16 @@ int bh_box_assemble(struct bh_init *in, const void *msg, size_t len, const int *
     struct order o;
     if (parse(&o, msg, len, fds, nfds) < 0)
         return bh_fail(fail, EPROTO, "read the order");
-    in->memory = in->before = -1;
+    in->memory = in->lent = in->before = -1;
     in->shared = o.msg->flags & BH_CREATE_SHARED;
     in->agent_uid = o.msg->agent_uid ? o.msg->agent_uid : BH_AGENT_UID;
     in->agent_gid = o.msg->agent_uid ? o.msg->agent_gid : BH_AGENT_UID;
     in->flags = o.msg->flags;
     in->number = o.msg->number;
     in->limits = o.msg->limits;
-    if (make_root(&o, in, fail) < 0 || (o.msg->flags & BH_CREATE_WORKSPACE && make_workspace(&o, in, fail) < 0))
+    int rc = o.msg->flags & BH_CREATE_LENT ? attach_root(&o, fail) : make_root(&o, in, fail);
+    if (rc < 0 || open_root(&o, in, fail) < 0 ||
+        (o.msg->flags & BH_CREATE_WORKSPACE && make_workspace(&o, in, fail) < 0))
         return -1;
     for (uint32_t i = 0; i < o.msg->n_mounts; i++) {
         if (make_mount(&o, in, fail) < 0)

@@ -43,6 +43,7 @@ struct bh_init {
     uint32_t number;
     struct bh_msg_limits limits; /* of the box */
     int memory;                  /* on the root in memory, -1: it is on disk */
+    int lent;                    /* a detached mount of the root, for a box to come; -1: none */
     int narrow; /* an empty mount namespace for the first exec of a box that is not shared; -1: it is used */
     struct bh_list execs;
     uint64_t barrier; /* the request that waits for everything to be dead, 0: none */

@@ -70,8 +70,8 @@ static void report(const struct bh_init *in, const struct bh_fail *fail)
 {
     struct bh_msg_report msg = {.kind = fail->error ? BH_MSG_FAILED : BH_MSG_READY, .status = fail->error};
     bh_step_set(msg.step, fail->step);
-    bool in_memory = !fail->error && in->memory >= 0; /* how much it holds is for the worker to see */
-    if (bh_msg_send(in->control, &msg, sizeof(msg), &in->memory, in_memory ? 1 : 0) < 0 || fail->error)
+    int fd = in->memory >= 0 ? in->memory : in->lent; /* how much it holds is for the worker to see */
+    if (bh_msg_send(in->control, &msg, sizeof(msg), &fd, !fail->error && fd >= 0 ? 1 : 0) < 0 || fail->error)
         _exit(1);
 }
 
@@ -96,7 +96,7 @@ BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup, c
     int rc = bh_join_groups(join, &fail);
     (void)close_range(CHANNEL + 1, ~0U, 0);
     wait_for_maps();
-    struct bh_init in = {.setup = setup, .box = -1, .narrow = -1, .known_narrow = -1};
+    struct bh_init in = {.setup = setup, .box = -1, .memory = -1, .lent = -1, .narrow = -1, .known_narrow = -1};
     bh_list_init(&in.execs);
     if (rc == 0)
         rc = prepare(&in, &fail);
@@ -111,5 +111,6 @@ BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup, c
     bh_close(CHANNEL);
     report(&in, &fail);
     bh_close(BH_TAKE_FD(in.memory));
+    bh_close(BH_TAKE_FD(in.lent));
     bh_box_serve(&in);
 }

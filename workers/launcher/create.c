@@ -25,6 +25,7 @@ struct order {
     const char *workspace; /* key of the box that it is of; NULL: none */
     const char *of, *kept; /* whose the layers are, and its kept box: "" or NULL, none */
     const char *run, *key, *base[BH_BASE_MAX], *layers[64], *snapshots[64];
+    int root;                /* that was lent, the worker's; -1: none */
     int layers_dir;          /* -1: no layers */
     int snapshots_dir;       /* -1: no snapshots */
     int fds[BH_MSG_MAX_FDS]; /* the first is the worker's, which is not ours to close */
@@ -123,7 +124,8 @@ static int add_home(struct bh_launcher *l, struct order *o, const char *start, p
     BH_CLEANUP_FD int file = openat(home, "pid", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0 || bh_write_all(file, text, (size_t)len) < 0)
         return bh_fail(fail, errno, "write the pid file");
-    if (add_mount(o, bh_mount_clone(home, "", false), "the box's folder", fail) < 0)
+    bool lent = o->msg->flags & BH_CREATE_LENT;
+    if (!lent && add_mount(o, bh_mount_clone(home, "", false), "the box's folder", fail) < 0)
         return -1;
     return add_mount(o, clone_delivered(l, home, o->msg->agent_uid), "the deliver folder", fail);
 }
@@ -137,7 +139,7 @@ static int add_folder(struct bh_launcher *l, struct order *o, const char *path, 
     return add_mount(o, bh_mount_clone(*ret_dir, "", false), what, fail);
 }
 
-static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
+static int add_base(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
 {
     char path[512];
     bool host = o->msg->flags & BH_CREATE_HOST_TREES; /* of an image the folders are found below the mount, by name */
@@ -148,6 +150,23 @@ static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fa
     BH_CLEANUP_FD int base = bh_open_beneath(l->home, path, O_PATH | O_DIRECTORY, 0);
     if (base < 0 || add_mount(o, bh_mount_clone(base, "", false), "the base", fail) < 0)
         return base < 0 ? bh_fail(fail, errno, "open the base '%s'", o->base[0]) : -1;
+    return 0;
+}
+
+/* There the base is, and nothing else. */
+static int add_lent(struct order *o, struct bh_fail *fail)
+{
+    if (o->root < 0 || o->msg->n_layers > 0 || o->msg->n_snapshots > 0)
+        return bh_fail(fail, EPROTO, "read the request");
+    return add_mount(o, fcntl(o->root, F_DUPFD_CLOEXEC, 3), "the root", fail);
+}
+
+static int add_layers(struct bh_launcher *l, struct order *o, struct bh_fail *fail)
+{
+    char path[512];
+    bool lent = o->msg->flags & BH_CREATE_LENT;
+    if ((lent ? add_lent(o, fail) : add_base(l, o, fail)) < 0)
+        return -1;
     (void)snprintf(path, sizeof(path), "%s/layers", o->of);
     if (o->msg->n_layers > 0 && add_folder(l, o, path, &o->layers_dir, "the layers", fail) < 0)
         return -1;
@@ -326,21 +345,29 @@ static int take_shell(struct bh_launcher *l, const struct bh_msg_create *msg, co
     return bh_pool_make_beneath(l, &where, ret, fail);
 }
 
+static size_t fds_of(uint32_t flags)
+{
+    if (flags & BH_CREATE_BENEATH)
+        return 3;
+    return flags & BH_CREATE_LENT ? 2 : 1;
+}
+
 void bh_create(struct bh_launcher *l, const void *msg, size_t len, const int *fds, size_t nfds)
 {
     struct bh_fail fail = {0};
     struct bh_shell shell = {.pidfd = -1, .channel = -1};
-    struct order o = {.layers_dir = -1, .snapshots_dir = -1, .out = BH_BUF_INIT, .nfds = 1};
+    struct order o = {.root = -1, .layers_dir = -1, .snapshots_dir = -1, .out = BH_BUF_INIT, .nfds = 1};
     if (len < sizeof(struct bh_msg_create))
         return;
     const struct bh_msg_create *head = msg;
     uint64_t id = head->id;
-    if (nfds != (head->flags & BH_CREATE_BENEATH ? 3u : 1u))
+    if (nfds != fds_of(head->flags))
         (void)bh_fail(&fail, EPROTO, "read the request");
     else if (l->mode == BH_IDS_NONE)
         fail = l->fail;
     else if (parse(&o, msg, len, &fail) == 0 && take_shell(l, head, fds, &shell, &fail) == 0) {
         o.fds[0] = fds[0];
+        o.root = head->flags & BH_CREATE_LENT && nfds == 2 ? fds[1] : -1;
         if (bh_groups_limit(l, msg, &shell, &fail) == 0)
             (void)fill_order(l, &o, &shell, &fail);
     }

@@ -150,6 +150,43 @@ static void empties_a_folder_or_says_that_it_cannot(void **state)
     T_INT(bh_box_folder_empty(run, "big", &single), st.st_size > 65536 ? -1 : 0); /* it would stay that large */
 }
 
+static void chmod_box(const char *run, const char *name, mode_t mode)
+{
+    BH_CLEANUP_FREE char *path = bh_path_join(run, name);
+    T_INT(chmod(path, mode), 0);
+}
+
+/* What an overlay leaves, and the mark of a file that was there for a moment. */
+static void tells_a_root_that_nobody_has_written_to(void **state)
+{
+    const char *run = *state;
+    static const char *const written[] = {"boxes/k/upper/root/etc/f", "boxes/k/upper/root/f",
+                                          "boxes/k/work/root/work/#1"};
+    for (size_t i = 0; i <= BH_ARRAY_LEN(written); i++) {
+        T_OK(bh_box_folder_make(run, "k", &single, false, &err));
+        T_TRUE(!bh_box_folder_unused(run, "k", &single)); /* no overlay was ever there */
+        put(run, "boxes/k/work/root/work/incompat/volatile/dirty", "");
+        put(run, "boxes/k/deliver/in/f", "x");
+        put(run, "boxes/k/pid", "1 2\n");
+        if (i < BH_ARRAY_LEN(written))
+            put(run, written[i], "x");
+        T_INT(bh_box_folder_unused(run, "k", &single), i == BH_ARRAY_LEN(written));
+        if (i < BH_ARRAY_LEN(written))
+            T_OK(bh_box_folder_remove(run, "k", false, &err));
+    }
+    T_TRUE(there(run, "boxes/k/work/root/work/incompat/volatile/dirty") && !there(run, "boxes/k/deliver/in"));
+    chmod_box(run, "boxes/k/upper/root", 0700);
+    T_TRUE(!bh_box_folder_unused(run, "k", &single));
+    chmod_box(run, "boxes/k/upper/root", 0755);
+    T_TRUE(bh_box_folder_unused(run, "k", &single));
+    open_and(run, "boxes/k/upper/root", spoil);
+    chmod_box(run, "boxes/k/upper/root", 0755);
+    T_TRUE(!bh_box_folder_unused(run, "k", &single)); /* its attributes */
+    T_TRUE(!bh_box_folder_unused(run, "none", &single));
+    T_INT(bh_box_folder_empty(run, "k", &single), 0);
+    T_TRUE(!there(run, "boxes/k/work/root/work"));
+}
+
 static void removes_boxes_but_the_kept(void **state)
 {
     const char *run = *state;
@@ -298,6 +335,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(makes_and_removes_folders),
         TEST(empties_a_folder_or_says_that_it_cannot),
+        TEST(tells_a_root_that_nobody_has_written_to),
         TEST(removes_boxes_but_the_kept),
         TEST(ends_a_box_that_lives),
         TEST(never_touches_a_reused_number),
