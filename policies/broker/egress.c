@@ -185,7 +185,7 @@ static int on_open(struct bh_egress *e, int64_t id, const struct bh_val *msg, in
     return 0;
 }
 
-/* Another phase: what the former one has begun ends with it. With a policy that cannot be read there is no network. */
+/* Another phase: what the former one has begun ends with it. With a policy that cannot be read there is no way out. */
 static int on_policy(struct bh_egress *e, int64_t id, const struct bh_val *msg, int *fd, struct bh_err **err)
 {
     struct bh_egress_exit *x = find_exit(e, id);
@@ -196,7 +196,10 @@ static int on_policy(struct bh_egress *e, int64_t id, const struct bh_val *msg, 
     bh_egress_policy_fini(&x->policy);
     bh_free(x->phase);
     x->phase = copy_text(msg, "phase");
-    return bh_egress_policy_read(bh_val_get(msg, "policy"), &x->policy, err);
+    int rc = bh_egress_policy_read(bh_val_get(msg, "policy"), &x->policy, err);
+    if (rc < 0)
+        free_exit(x);
+    return rc;
 }
 
 static int on_close(struct bh_egress *e, int64_t id, const struct bh_val *msg, int *fd, struct bh_err **err)
