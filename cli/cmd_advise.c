@@ -10,6 +10,8 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/run_plan.h"
+#include "policies/site.h"
+#include "policies/trust.h"
 #include "scheduler/advise/advise_run.h"
 #include "topologies/advise.h"
 
@@ -41,6 +43,17 @@ static bool refused_by_trust(const struct bh_errlist *errors)
     return errors->len > 0;
 }
 
+/* What is refused beyond the plan; the site only says which addresses need not be public. */
+static int check_trust(struct question *q)
+{
+    struct bh_policy policy = {0};
+    int rc = bh_policy_load(NULL, &policy, &q->errors);
+    if (rc == 0)
+        rc = bh_trust_check(q->doc.plan, &policy, &q->errors);
+    bh_policy_fini(&policy);
+    return rc;
+}
+
 static int read_file(struct question *q, const char *file)
 {
     struct bh_plan_options options = {.lint = true};
@@ -48,6 +61,8 @@ static int read_file(struct question *q, const char *file)
     q->file = q->doc.file;
     if (rc == 0)
         rc = bh_cli_document_plan(&q->doc, &options, &q->errors);
+    if (rc == 0)
+        rc = check_trust(q);
     return rc != 0 && refused_by_trust(&q->errors) ? 0 : rc;
 }
 

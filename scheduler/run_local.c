@@ -22,8 +22,8 @@
 #include "policies/trust.h"
 #include "scheduler/dispatch/dispatcher.h"
 #include "scheduler/dispatch/images.h"
-#include "scheduler/dispatch/known_taint.h"
 #include "scheduler/dispatch/lease_secrets.h"
+#include "scheduler/dispatch/known_taint.h"
 #include "scheduler/dispatch/submission.h"
 #include "scheduler/run_limits.h"
 #include "scheduler/shell/live.h"
@@ -646,11 +646,11 @@ static int plan_document(const struct bh_run_options *o, const struct bh_policy 
     if (rc == 0)
         rc = bh_plan_make(pipeline, &options, &plan, errors);
     if (rc == 0)
+        rc = bh_trust_check(plan, policy, errors);
+    if (rc == 0)
         rc = bh_plan_check_supported(plan, errors);
     if (rc == 0)
         rc = check_only(o, plan, errors);
-    if (rc == 0)
-        rc = bh_trust_check(plan, policy, errors);
     if (rc == 0)
         rc = bh_policy_check(policy, plan, errors);
     if (rc == 0)

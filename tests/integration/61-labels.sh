@@ -54,10 +54,10 @@ agents:
   - {name: reader, untrusted: true, run: "true", outputs: [page]}
   - {name: publisher, run: "true", secrets: [k], when: {artifact: page, is: go}}
 YAML
-for verb in lint plan; do
-  expect 5 "$verb refuses what is steered" bulkhead "$verb" p.yaml
-  has '  by its way' "$errs" 'tainted: page ← reader (untrusted: true)'
-done
+refused 5 'what is steered, whatever else is not supported' "agent 'publisher' is steered by the tainted artifact 'page'" \
+  'tainted: page ← reader (untrusted: true)'
+expect 5 'advise says it too' bulkhead advise p.yaml
+has '  and what to do' "$errs" "hint: let 'page' in by 'accept'"
 
 document << 'YAML'
 agents: [{name: a, run: "true", network: {allow: ["169.254.169.254:80"]}}]
