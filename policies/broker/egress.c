@@ -14,10 +14,27 @@
 #include "base/val.h"
 #include "policies/broker/egress_priv.h"
 
+enum { POOL = 32 << 20, LEAST_READ = 4096, LEAST_HEAD = 16384 };
 enum { ACCEPT_AT_ONCE = 64, OVER_MAX = 64, OWN_FILES = 128, AGAIN_MS = 100 };
 
 static const struct bh_egress_limits usual = {
     .connections = 1000, .head_ms = 30000, .connect_ms = 10000, .idle_ms = 600000, .total_ms = 86400000};
+
+/* --- memory --- */
+
+static size_t share(size_t all, size_t n, size_t least)
+{
+    size_t each = n > 0 ? all / n : all;
+    return each < least ? least : each > BH_HTTP_HEAD_MAX ? (size_t)BH_HTTP_HEAD_MAX : each;
+}
+
+/* However many connections hostile boxes open, what they make us hold has a bound. */
+void bh_egress_count(struct bh_egress *e, int change)
+{
+    e->n_conns += (size_t)change;
+    e->at_once = share(POOL, e->n_conns, LEAST_READ);
+    e->head_max = share(POOL, e->n_conns, LEAST_HEAD);
+}
 
 /* --- doors --- */
 
@@ -281,6 +298,7 @@ static int set_up(struct bh_egress *e, int control_fd, bh_lookup_fn *look_up, st
     bh_list_init(&e->exits);
     bh_list_init(&e->dead);
     e->max_conns = count_conns();
+    bh_egress_count(e, 0);
     e->loop = event_base_new();
     if (!e->loop) {
         bh_close(control_fd);

@@ -63,7 +63,7 @@ void bh_conn_begin(struct bh_egress_exit *x, int client)
     bh_list_init(&c->link);
     bh_list_append(&x->conns, &c->link);
     x->n_conns++;
-    x->e->n_conns++;
+    bh_egress_count(x->e, 1);
     bh_conn_time(c, x->limits.head_ms);
     bh_conn_listen(c);
 }
@@ -86,7 +86,7 @@ void bh_conn_end(struct bh_egress_conn *c, enum bh_egress_reason reason)
     if (c->connected)
         (void)event_del(c->connected);
     c->exit->n_conns--;
-    e->n_conns--;
+    bh_egress_count(e, -1);
     bh_list_remove(&c->link);
     bh_list_append(&e->dead, &c->link);
     (void)event_active(e->reaper, EV_TIMEOUT, 0);
@@ -165,7 +165,7 @@ static void on_addresses(struct bh_egress_conn *c, const unsigned char addresses
     if (n > 0) /* told to the worker, not to the box */
         memcpy(c->addresses[0], c->addresses[BH_LOOKUP_MAX - 1], BH_ADDRESS_LEN);
     c->next_address = n > 0 ? 1 : 0;
-    bh_conn_refuse(c, n < 0 ? BH_EGRESS_LOOKUP_TIMEOUT : denied);
+    bh_conn_refuse(c, n < 0 ? BH_EGRESS_LOOKUP_FAILED : denied);
 }
 
 static void on_lookup(void *arg, const unsigned char addresses[][BH_ADDRESS_LEN], int n)

@@ -57,7 +57,8 @@ void bh_conn_linger(struct bh_egress_conn *c, const void *text, size_t len)
 {
     bh_pipe_fini(&c->up);
     bh_pipe_fini(&c->down);
-    bh_pipe_init(&c->down, c->exit->e->loop, -1, c->client, &last_words, c);
+    bh_pipe_init(&c->down, c->exit->e->loop, -1, c->client, NULL, &last_words, c);
+    bh_buf_fini(&c->in);
     drain(c);
     bh_pipe_put(&c->down, text, len);
     bh_pipe_end(&c->down);
@@ -176,8 +177,8 @@ void bh_conn_flow(struct bh_egress_conn *c)
     c->state = BH_CONN_FLOW;
     c->last = bh_mono_now();
     bh_conn_time(c, 0);
-    bh_pipe_init(&c->up, loop, c->client, c->upstream, &up_ops, c);
-    bh_pipe_init(&c->down, loop, c->upstream, c->client, &down_ops, c);
+    bh_pipe_init(&c->up, loop, c->client, c->upstream, &c->exit->e->at_once, &up_ops, c);
+    bh_pipe_init(&c->down, loop, c->upstream, c->client, &c->exit->e->at_once, &down_ops, c);
     greet(c);
     bh_pipe_put(&c->up, c->request.head.data, c->request.head.len);
     bh_buf_fini(&c->request.head);

@@ -11,19 +11,18 @@ static bool has_line(struct bh_egress_conn *c)
 {
     bool found = memchr(c->in.data + c->looked, '\n', c->in.len - c->looked);
     c->looked = c->in.len;
-    return found || c->in.len >= BH_HTTP_HEAD_MAX;
+    return found;
 }
 
 static void read_http(struct bh_egress_conn *c)
 {
-    enum bh_egress_reason reason;
+    enum bh_egress_reason reason = BH_EGRESS_HEAD_TOO_LARGE;
+    bool full = c->in.len >= c->exit->e->head_max;
     c->speaks = c->in.data[0] == 'C' ? BH_SPEAKS_CONNECT : BH_SPEAKS_HTTP;
-    if (!has_line(c))
+    size_t n = has_line(c) ? bh_egress_request_read(c->in.data, c->in.len, &c->request, &reason) : 0;
+    if (n == 0 && !full)
         return;
-    size_t n = bh_egress_request_read(c->in.data, c->in.len, &c->request, &reason);
-    if (n == 0)
-        return;
-    c->speaks = c->request.connect ? BH_SPEAKS_CONNECT : BH_SPEAKS_HTTP;
+    c->speaks = c->request.connect ? BH_SPEAKS_CONNECT : c->speaks;
     bh_buf_consume(&c->in, n);
     if (reason == BH_EGRESS_LISTED)
         bh_conn_asked(c);
@@ -90,10 +89,8 @@ static bool is_foreign(const struct bh_egress_conn *c)
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct bh_egress_conn *c = arg;
-    size_t room = BH_HTTP_HEAD_MAX - c->in.len;
+    const size_t room = 4096;
     (void)what;
-    if (room > 4096)
-        room = 4096;
     ssize_t n = recv(fd, bh_buf_reserve(&c->in, room), room, 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;

@@ -80,7 +80,7 @@ int bh_lookup_host(const char *name, unsigned char ret[BH_LOOKUP_MAX][BH_ADDRESS
     if (rc == 0)
         freeaddrinfo(list);
     memcpy(ret, answer.addresses, sizeof(answer.addresses));
-    return rc == EAI_AGAIN ? -1 : answer.n;
+    return rc == 0 ? answer.n : rc == EAI_NONAME || rc == EAI_NODATA ? 0 : -1;
 }
 
 BH_NORETURN static void help(const struct bh_lookups *all, int sock, pid_t parent)

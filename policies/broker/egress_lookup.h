@@ -22,7 +22,7 @@ struct bh_lookup;
 typedef int bh_lookup_fn(const char *name, unsigned char ret[BH_LOOKUP_MAX][BH_ADDRESS_LEN]);
 int bh_lookup_host(const char *name, unsigned char ret[BH_LOOKUP_MAX][BH_ADDRESS_LEN]);
 
-/* n is -1 where it took too long. */
+/* n is -1 where nobody could be asked, or it took too long. */
 typedef void bh_lookup_done_fn(void *arg, const unsigned char addresses[][BH_ADDRESS_LEN], int n);
 
 struct bh_lookups *bh_lookups_new(struct event_base *loop, bh_lookup_fn *look_up);

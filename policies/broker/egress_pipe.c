@@ -63,7 +63,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     static char room[BH_PIPE_READ];
     struct bh_pipe *p = arg;
     (void)what;
-    ssize_t n = recv(fd, room, sizeof(room), 0);
+    ssize_t n = recv(fd, room, *p->at_once, 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     p->from_failed = n < 0;
@@ -75,10 +75,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         bh_pipe_end(p);
 }
 
-void bh_pipe_init(struct bh_pipe *p, struct event_base *loop, int from, int to, const struct bh_pipe_ops *ops,
-                  void *arg)
+void bh_pipe_init(struct bh_pipe *p, struct event_base *loop, int from, int to, const size_t *at_once,
+                  const struct bh_pipe_ops *ops, void *arg)
 {
-    *p = (struct bh_pipe){.from = from, .to = to, .pending = BH_BUF_INIT, .held = true, .ops = ops, .arg = arg};
+    *p = (struct bh_pipe){
+        .from = from, .to = to, .at_once = at_once, .pending = BH_BUF_INIT, .held = true, .ops = ops, .arg = arg};
     p->readable = from >= 0 ? event_new(loop, from, EV_READ | EV_PERSIST, on_readable, p) : NULL;
     p->writable = event_new(loop, to, EV_WRITE | EV_PERSIST, on_writable, p);
     BH_ASSERT(p->writable && (from < 0 || p->readable));

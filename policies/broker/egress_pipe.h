@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One direction of a connection: bytes from one socket to another, at the pace of the slower. It holds at most what one
- * read brought; while that waits to be written, nothing is read. The end of one side goes on to the other when all is
- * written.
+ * read brought, which is the less the more connections there are; while that waits to be written, nothing is read. The
+ * end of one side goes on to the other when all is written.
  *
  * Callbacks come from the loop. `take` decides what of the bytes goes on, by bh_pipe_put; none may free the pipe.
  */
@@ -25,6 +25,7 @@ struct bh_pipe_ops {
 
 struct bh_pipe {
     int from, to;
+    const size_t *at_once; /* bytes of one read */
     struct event *readable, *writable;
     struct bh_buf pending;
     size_t sent; /* of `pending` */
@@ -35,10 +36,10 @@ struct bh_pipe {
     void *arg;
 };
 
-/* The sockets are borrowed and non-blocking; from may be -1 where the bytes come by bh_pipe_put alone. Reads nothing
- * before bh_pipe_read. */
-void bh_pipe_init(struct bh_pipe *p, struct event_base *loop, int from, int to, const struct bh_pipe_ops *ops,
-                  void *arg);
+/* Sockets and `at_once` are borrowed, the former non-blocking; from may be -1 where the bytes come by bh_pipe_put
+ * alone. Reads nothing before bh_pipe_read. */
+void bh_pipe_init(struct bh_pipe *p, struct event_base *loop, int from, int to, const size_t *at_once,
+                  const struct bh_pipe_ops *ops, void *arg);
 void bh_pipe_fini(struct bh_pipe *p); /* zeroed is fine */
 
 void bh_pipe_read(struct bh_pipe *p);

@@ -25,7 +25,8 @@ struct bh_egress {
     struct bh_list exits, dead;
     struct event *reaper, *again;
     size_t n_conns, max_conns;
-    bool paused; /* nobody is accepted */
+    size_t at_once, head_max; /* bytes that one connection may make us hold; the less the more there are */
+    bool paused;              /* nobody is accepted */
     int status;
 };
 
@@ -71,6 +72,7 @@ struct bh_egress_conn {
 };
 
 /* egress.c */
+void bh_egress_count(struct bh_egress *e, int change);
 void bh_egress_decision(const struct bh_egress_conn *c, enum bh_egress_reason reason);
 
 /* egress_conn.c. Takes `client`. */

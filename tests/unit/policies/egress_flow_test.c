@@ -173,7 +173,7 @@ static const struct {
     {"GET http://up.example:@/\r\nEvil: x HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 400 ", "", "bad-request", false},
     {"\x16\x03\x01\x02", "HTTP/1.1 400 ", "", "bad-request", false}, /* TLS */
     {"CONNECT nothing.example:@ HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 502 ", "nothing.example", "unresolved", true},
-    {"CONNECT broken.example:@ HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 504 ", "broken.example", "lookup-timeout", true},
+    {"CONNECT broken.example:@ HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 504 ", "broken.example", "lookup-failed", true},
 };
 
 static void refused_with_a_reason(void **state)
@@ -185,7 +185,7 @@ static void refused_with_a_reason(void **state)
                                NULL);
     for (size_t i = 0; i < BH_ARRAY_LEN(refusals); i++) {
         BH_CLEANUP_BUF struct bh_buf request = BH_BUF_INIT, answer = BH_BUF_INIT;
-        bool failed = bh_streq(refusals[i].reason, "unresolved") || bh_streq(refusals[i].reason, "lookup-timeout");
+        bool failed = bh_streq(refusals[i].reason, "unresolved") || bh_streq(refusals[i].reason, "lookup-failed");
         int before = *rig->lookups;
         for (const char *s = refusals[i].request; *s; s++) {
             if (*s == '@')
