@@ -105,9 +105,11 @@ static char *remedy_of_score(const char *detail)
     return bh_asprintf("write one number to '%.*s' in the attempt or its check", (int)(end - at), at);
 }
 
-/* Of a gate that a person has shut. NULL: the detail speaks of something else. */
+/* Of a gate that a validation or a person has shut. NULL: the detail speaks of something else. */
 static const char *remedy_of_rejection(const char *detail)
 {
+    if (bh_starts_with(detail, "the gate for input '"))
+        return "mend what makes the input, or what 'accept' asks of it";
     if (!bh_starts_with(detail, "gate '") || !strstr(detail, "' was rejected by "))
         return NULL;
     return "mend what was rejected and start a new run; or let it pass after all: 'bulkhead approve RUN AGENT', then "
@@ -147,6 +149,8 @@ char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *
         return bh_strdup(
             "check the command, its path and the working directory: it never ran, so it has no lines in the "
             "log");
+    if (reason == BH_REASON_OUTPUT_INVALID && strstr(text, "' is not valid: "))
+        return bh_strdup("mend what the agent writes, or what 'validate' asks of it");
     char *special = reason == BH_REASON_TIMEOUT ? remedy_of_timeout(text)
                     : reason == BH_REASON_CHECK ? remedy_of_score(text)
                                                 : NULL;

@@ -130,7 +130,8 @@ static void read_kind(struct bh_reader *r, struct bh_node *n, void *field)
     static const char *const words[] = {"json", "jsonl", "csv", "text", "binary", "dir", "patch"};
     size_t i;
     (void)field;
-    (void)bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i);
+    if (bh_read_word(r, n, words, BH_ARRAY_LEN(words), &i) && bh_streq(words[i], "dir"))
+        bh_read_later(r, n, "validate.kind: dir");
 }
 
 static void read_size(struct bh_reader *r, struct bh_node *n, void *field)
@@ -181,11 +182,25 @@ static const struct bh_key validate_keys[] = {
 const struct bh_key_table bh_validate_table = {"validate", "a validation", validate_keys, BH_ARRAY_LEN(validate_keys),
                                                0};
 
+/* What asks nothing of content of another kind would be taken for a check. */
+static void need_files(struct bh_reader *r, const struct bh_node *validate, const char *key)
+{
+    const struct bh_node *value = bh_node_get(validate, key);
+    const char *kind = bh_node_text(bh_node_get(validate, "kind"));
+    if (value && !bh_streq(kind, "patch") && !bh_streq(kind, "dir"))
+        bh_read_key_error(r, value, BH_E_INVALID, "say 'kind: patch'", "'%s' is about the files of a patch or a folder",
+                          key);
+}
+
 void bh_read_validate(struct bh_reader *r, struct bh_node *n, void *field)
 {
     keep(n, field);
-    if (bh_read_map(r, n, &bh_validate_table, field) && bh_node_len(n) == 0)
+    if (!bh_read_map(r, n, &bh_validate_table, field))
+        return;
+    if (bh_node_len(n) == 0)
         bh_read_error(r, n, BH_E_BAD_VALUE, NULL, "the map checks nothing");
+    need_files(r, n, "paths");
+    need_files(r, n, "max_files");
 }
 
 /* --- accept --- */
@@ -235,6 +250,4 @@ void bh_read_accept(struct bh_reader *r, struct bh_node *n, void *field)
             (void)check_artifact_text(r, item, bh_node_key(item), true, true);
         read_acceptance(r, item);
     }
-    if (bh_node_len(n) > 0)
-        bh_read_later(r, n, "accept");
 }

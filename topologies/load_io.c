@@ -206,9 +206,9 @@ static void read_max_files(struct bh_reader *r, struct bh_node *n, void *field)
     (void)bh_read_int(r, n, 1, BH_COUNT_MAX, &((struct bh_output *)field)->max_files);
 }
 
-#define VALIDATE                                                                         \
-    {                                                                                    \
-        "validate", bh_read_validate, offsetof(struct bh_output, validate), BH_KEY_LATER \
+#define VALIDATE                                                              \
+    {                                                                         \
+        "validate", bh_read_validate, offsetof(struct bh_output, validate), 0 \
     }
 static const struct bh_key output_keys[] = {
     {"name", read_output_name, 0, BH_KEY_REQUIRED},

@@ -2,9 +2,9 @@
 /*
  * One lease's life.
  *
- *   [FINDING --on_start_known-->] BOOTING --on_box--> [TURN --on_turn-->] [SETUP --on_setup_done-->]
- *   [LOOKING --on_leftovers-->] [SECRETS --on_found-->] RUNNING --on_run_done--> [CLOSING --on_closed-->]
- *   [COLLECTING --on_collected-->] [bh_x_judge: SCORING or LEAVING, JUDGING] ENDED --conclude--> (result)
+ *   [GATES --bh_x_begin-->] [FINDING --on_start_known-->] BOOTING --on_box--> [TURN --on_turn-->] [SETUP
+ * --on_setup_done-->] [LOOKING --on_leftovers-->] [SECRETS --on_found-->] RUNNING --on_run_done--> [CLOSING
+ * --on_closed-->] [COLLECTING --on_collected-->] [bh_x_judge: SCORING or LEAVING, JUDGING] ENDED --conclude--> (result)
  *
  * and of one that makes a snapshot: FINDING, BOOTING, SETUP, LEAVING, FREEZING, ENDED.
  *
@@ -54,13 +54,14 @@ void bh_x_end(struct bh_execution *e, struct bh_verdict *verdict)
 {
     e->verdict = *verdict;
     *verdict = (struct bh_verdict){0};
-    if (e->state == BH_X_CLOSING || e->state == BH_X_COLLECTING)
+    if (e->state == BH_X_CLOSING || e->state == BH_X_COLLECTING || e->state == BH_X_PROVING)
         e->verdict.exit_code = 0; /* of run */
     e->state = BH_X_ENDED;
     bh_command_free(BH_TAKE(e->command));
     bh_leftovers_free(BH_TAKE(e->leftovers));
     bh_box_call_forget(BH_TAKE(e->closing));
     bh_snapshot_job_forget(BH_TAKE(e->job));
+    bh_validation_free(BH_TAKE(e->validation));
     bh_x_forget_secrets(e);
     bh_x_drop_check(e);
     bh_x_stop_ways(e);
@@ -210,20 +211,30 @@ static void forget_opening(void *opening)
     bh_box_call_forget(opening);
 }
 
-/* A bad end of the collecting is the verdict; a good one is, where nothing is judged. */
+/* A bad end of the collecting is the verdict. */
 static void on_collected(void *arg, struct bh_verdict *verdict)
 {
     struct bh_execution *e = bh_x_check(arg);
     bool good = verdict->outcome == BH_OUTCOME_SUCCEEDED;
-    if (good)
-        bh_collect_take(e->collect, &e->outputs, &e->n_outputs);
-    if (!good || !bh_x_is_judged(e)) {
+    if (!good) {
         bh_x_end(e, verdict);
         return;
     }
+    bh_collect_take(e->collect, &e->outputs, &e->n_outputs);
     bh_verdict_fini(verdict);
     bh_collect_free(BH_TAKE(e->collect));
-    bh_x_judge(e);
+    bh_x_prove_outputs(e);
+}
+
+void bh_x_collected(struct bh_execution *e)
+{
+    struct bh_verdict verdict;
+    if (bh_x_is_judged(e)) {
+        bh_x_judge(e);
+        return;
+    }
+    bh_verdict_succeeded(&verdict);
+    bh_x_end(e, &verdict);
 }
 
 static void on_closed(void *arg, int code, const struct bh_err *err)
@@ -631,6 +642,16 @@ static struct bh_capture *open_log(const struct bh_execution *e)
     return bh_capture_new(path, &tags, e->lease.limits.of[BH_LIMIT_OUTPUT]);
 }
 
+void bh_x_begin(struct bh_execution *e)
+{
+    if (e->lease.box.shared) {
+        bh_x_enter(e, BH_X_BOOTING, "booting");
+        enter_shared_box(e);
+    } else {
+        bh_x_find_start(e);
+    }
+}
+
 struct bh_execution *bh_execution_start(const struct bh_execution_host *host, struct bh_run_files *run,
                                         struct bh_lease *lease)
 {
@@ -648,12 +669,7 @@ struct bh_execution *bh_execution_start(const struct bh_execution_host *host, st
     e->later = evtimer_new(host->loop, conclude, e);
     BH_ASSERT(e->later);
     e->capture = open_log(e);
-    if (e->lease.box.shared) {
-        bh_x_enter(e, BH_X_BOOTING, "booting");
-        enter_shared_box(e);
-    } else {
-        bh_x_find_start(e);
-    }
+    bh_x_pass_gates(e);
     return e;
 }
 
@@ -669,6 +685,10 @@ void bh_execution_cancel(struct bh_execution *e)
         return;
     if (e->command) { /* its end comes as always */
         bh_command_stop(e->command);
+        return;
+    }
+    if (e->validation) {
+        bh_validation_stop(e->validation);
         return;
     }
     if (e->judge) {
@@ -690,6 +710,7 @@ void bh_execution_free(struct bh_execution *e)
     bh_box_call_forget(e->closing);
     bh_collect_free(e->collect);
     bh_snapshot_job_forget(e->job);
+    bh_validation_free(e->validation);
     bh_x_drop_secrets(e);
     bh_x_drop_check(e);
     bh_x_drop_ways(e);

@@ -6,6 +6,7 @@
  *   execution_snapshot.c  what it starts from; making a snapshot instead of a run
  *   execution_warm.c      preparations that become fork servers, attempts that are forks
  *   execution_secrets.c   what `run` alone is given, and its mask
+ *   execution_gates.c     what inputs and outputs must be
  *   execution_check.c     what comes between the outputs and the end: check, score
  *   execution_ways.c      what its box may reach
  */
@@ -18,10 +19,12 @@
 #include "workers/judge.h"
 #include "workers/leftovers.h"
 #include "workers/score.h"
+#include "workers/validation.h"
 #include "workers/verdict.h"
 #include "workers/warm_servers.h"
 
 enum bh_execution_state {
+    BH_X_GATES,   /* whether its inputs may be delivered */
     BH_X_FINDING, /* what it starts from, or what has been made already */
     BH_X_BOOTING,
     BH_X_TURN,
@@ -31,6 +34,7 @@ enum bh_execution_state {
     BH_X_RUNNING,
     BH_X_CLOSING,
     BH_X_COLLECTING,
+    BH_X_PROVING, /* whether its outputs are what they must be */
     BH_X_SCORING,
     BH_X_LEAVING, /* its box ends, and its folder stays */
     BH_X_FREEZING,
@@ -63,6 +67,7 @@ struct bh_execution {
     struct bh_leftovers *leftovers;
     struct bh_box_call *closing;
     struct bh_collect *collect;
+    struct bh_validation *validation; /* of its inputs, or of what was collected */
     struct bh_result_output *outputs; /* what was collected */
     size_t n_outputs;
     struct bh_score_read *scoring;
@@ -158,6 +163,14 @@ void bh_x_stop_ways(struct bh_execution *e); /* nothing runs any more */
 bool bh_x_ways_are_gone(struct bh_execution *e);
 void bh_x_fill_ways(const struct bh_execution *e, struct bh_result *r);
 void bh_x_drop_ways(struct bh_execution *e); /* at once, with the box that they are of */
+
+/* execution.c: after its gates, and after its outputs */
+void bh_x_begin(struct bh_execution *e);
+void bh_x_collected(struct bh_execution *e);
+
+/* execution_gates.c */
+void bh_x_pass_gates(struct bh_execution *e);    /* goes on to bh_x_begin, or to the end */
+void bh_x_prove_outputs(struct bh_execution *e); /* goes on to bh_x_collected, or to the end */
 
 /* execution_check.c */
 bool bh_x_is_judged(const struct bh_execution *e); /* there is something to come after the outputs */

@@ -121,6 +121,8 @@ static struct bh_val *said_done(struct bh_dispatcher *d, const struct bh_val *bo
     }
     const struct bh_lease *lease = bh_map_get(d->leases, result.instance.s);
     bool fresh = lease && bh_live_run_end(d->run, lease, &result);
+    if (fresh)
+        bh_gatekeeper_validated(d->gates, lease, &result);
     if (fresh && result.reason && (bh_streq(result.reason, "box-lost") || bh_streq(result.reason, "host")))
         give_up_box(d, lease);
     bh_log(BH_LOG_INFO, fresh ? "execution.end" : "execution.stale", "run", bh_live_run_id(d->run), "agent",

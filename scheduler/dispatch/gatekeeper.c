@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "policies/audit.h"
 #include "scheduler/dispatch/decision.h"
 #include "scheduler/dispatch/question.h"
@@ -61,6 +62,98 @@ static bool audit(struct bh_gatekeeper *k, const char *verdict, const struct bh_
         return true;
     k->owner.failed(k->owner.arg, err);
     return false;
+}
+
+/* --- what workers looked at --- */
+
+static const struct bh_lease_file *input_of(const struct bh_lease *lease, const char *name)
+{
+    for (size_t i = 0; i < lease->n_inputs; i++) {
+        if (bh_streq(lease->inputs[i].name, name))
+            return &lease->inputs[i];
+    }
+    return NULL;
+}
+
+static bool is_endorsed(const struct bh_gatekeeper *k, const struct bh_lease *lease, const char *name)
+{
+    const struct bh_attempt *attempt = bh_engine_find(bh_live_run_engine(k->run), lease->instance);
+    const struct bh_plan_agent *agent = attempt ? &bh_live_run_plan(k->run)->agents[attempt->node] : NULL;
+    for (size_t i = 0; agent && i < agent->n_gates; i++) {
+        const struct bh_plan_gate *g = &agent->gates[i];
+        if (g->kind == BH_GATE_ENDORSE && (bh_streq(g->artifact, name) || bh_glob_match(g->artifact, name)))
+            return true;
+    }
+    return false;
+}
+
+static struct bh_val *validated_fields(const struct bh_lease *lease, const char *name, const char *verdict,
+                                       const char *detail)
+{
+    char digest[BH_DIGEST_TEXT];
+    const struct bh_lease_file *input = input_of(lease, name);
+    struct bh_val *v = bh_val_map();
+    bh_val_set_str(v, "run", lease->run.s);
+    bh_val_set_str(v, "verdict", verdict);
+    bh_val_set_str(v, "name", lease->agent);
+    bh_val_set_str(v, "of", "agent");
+    bh_val_set_str(v, "how", "validate");
+    bh_val_set_str(v, "instance", lease->instance.s);
+    if (detail)
+        bh_val_set_str(v, "reason", detail);
+    struct bh_val *a = bh_val_add(bh_val_set(v, "artifacts", bh_val_list()), bh_val_map());
+    bh_val_set_str(a, "name", name);
+    bh_val_set_str(a, "digest", input ? bh_digest_format(&input->object.digest, digest) : NULL);
+    return v;
+}
+
+/* All of one execution, and each once: several entries may be about one input. */
+static size_t validated_entries(const struct bh_gatekeeper *k, const struct bh_lease *lease,
+                                struct bh_audit_entry *entries)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < lease->n_gates; i++) {
+        const char *name = lease->gates[i].artifact;
+        bool again = false;
+        for (size_t j = 0; j < i; j++)
+            again = again || bh_streq(lease->gates[j].artifact, name);
+        if (again)
+            continue;
+        entries[n++] = (struct bh_audit_entry){BH_AUDIT_GATE, validated_fields(lease, name, "pass", NULL)};
+        if (is_endorsed(k, lease, name))
+            entries[n++] = (struct bh_audit_entry){BH_AUDIT_OVERRIDE, validated_fields(lease, name, "endorse", NULL)};
+    }
+    return n;
+}
+
+/* The input that the detail names, or the first. */
+static const char *refused_input(const struct bh_lease *lease, const char *detail)
+{
+    for (size_t i = 0; detail && i < lease->n_gates; i++) {
+        BH_CLEANUP_FREE char *lead = bh_asprintf("the gate for input '%s' ", lease->gates[i].artifact);
+        if (bh_starts_with(detail, lead))
+            return lease->gates[i].artifact;
+    }
+    return NULL;
+}
+
+void bh_gatekeeper_validated(struct bh_gatekeeper *k, const struct bh_lease *lease, const struct bh_result *result)
+{
+    struct bh_err *err = NULL;
+    size_t n = 0;
+    BH_CLEANUP_FREE struct bh_audit_entry *entries = bh_calloc(2 * lease->n_gates + 1, sizeof(*entries));
+    const char *refused = bh_streq(result->reason, "policy") ? refused_input(lease, result->detail) : NULL;
+    if (!k->owner.home || lease->n_gates == 0)
+        return;
+    if (refused)
+        entries[n++] =
+            (struct bh_audit_entry){BH_AUDIT_GATE, validated_fields(lease, refused, "refuse", result->detail)};
+    else if (result->started.us != 0) /* something of the agent ran: so all of them had passed */
+        n = validated_entries(k, lease, entries);
+    if (n > 0 && bh_audit_add_all(k->owner.home, entries, n, &err) != 0)
+        k->owner.failed(k->owner.arg, err);
+    for (size_t i = 0; i < n; i++)
+        bh_val_free((struct bh_val *)(uintptr_t)entries[i].fields);
 }
 
 /* --- verdicts --- */

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "artifact-bus/lease.h"
 #include "base/home.h"
 #include "scheduler/dispatch/live_run.h"
 
@@ -27,6 +28,12 @@ struct bh_gatekeeper_owner {
 int bh_gatekeeper_new(struct event_base *loop, struct bh_live_run *run, struct bh_gatekeeper_owner owner,
                       struct bh_gatekeeper **ret, struct bh_err **err) BH_MUST_CHECK;
 void bh_gatekeeper_free(struct bh_gatekeeper *k); /* NULL is fine */
+
+/*
+ * An execution has ended whose inputs a worker had to validate: what passed and what did not is audited, what was let
+ * in by `endorse` as an override.
+ */
+void bh_gatekeeper_validated(struct bh_gatekeeper *k, const struct bh_lease *lease, const struct bh_result *result);
 
 /* BH_EFFECT_ASK, BH_EFFECT_EXPIRY. */
 void bh_gatekeeper_ask(struct bh_gatekeeper *k, size_t gate);

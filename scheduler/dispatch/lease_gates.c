@@ -68,14 +68,21 @@ struct adding {
     size_t cap;
 };
 
+/* An attempt starts from a preparation, which did not begin before they had passed. */
+static bool is_validated_before(const struct adding *a)
+{
+    return a->lease->kind == BH_LEASE_RUN && a->lease->n_prepare > 0;
+}
+
 static void add_validation(struct adding *a, const struct bh_lease_file *input, const struct bh_plan_gate *gate,
-                           struct bh_val *passed)
+                           bool before, struct bh_val *passed)
 {
     char now[BH_WALL_TEXT];
-    *BH_PUSH(a->lease->gates, a->lease->n_gates, a->cap) = (struct bh_lease_gate){
-        .artifact = bh_strdup(input->name),
-        .validate = bh_lease_validate_of(gate->validate, gate->command, gate->n_command, a->lease->attempt),
-    };
+    if (!before)
+        *BH_PUSH(a->lease->gates, a->lease->n_gates, a->cap) = (struct bh_lease_gate){
+            .artifact = bh_strdup(input->name),
+            .validate = bh_lease_validate_of(gate->validate, gate->command, gate->n_command, a->lease->attempt),
+        };
     struct bh_val *pass = bh_val_add(passed, bh_val_map());
     bh_val_set_str(pass, "gate", a->lease->agent);
     bh_val_set_str(pass, "how", bh_gate_kind_text(gate->kind));
@@ -117,7 +124,7 @@ static int add_input(struct adding *a, struct bh_lease_file *input, struct bh_er
         if (gate->kind == BH_GATE_APPROVE)
             rc = check_approved(a, artifact, err);
         else
-            add_validation(a, input, gate, passed);
+            add_validation(a, input, gate, is_validated_before(a), passed);
     }
     bh_live_run_add_passes(a->run, a->node, artifact, passed);
     set_passed(input, passed);

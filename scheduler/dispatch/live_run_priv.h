@@ -28,7 +28,7 @@ struct bh_live_run {
     struct bh_run_id id;
     char *name, *file, *document;
     struct bh_val *ranges; /* by agent, as its present owner began */
-    char *limits; /* as its present owner began with them: bh_run_row.limits */
+    char *limits;          /* as its present owner began with them: bh_run_row.limits */
     struct bh_wall created, started, ended;
     struct bh_pipeline *pipeline;
     struct bh_plan *plan;

@@ -104,7 +104,6 @@ done << 'TABLE'
 |limits: {tokens: 1000}
 |limits: {requests: 10}
 |retries: 2
-|gate: approve
 |matrix: {x: [a, b]}
 |when: always, needs: []
 secrets: {k: {env: HOME}}|secrets: [k]
