@@ -28,6 +28,12 @@ static bool ends(const struct bh_cause *c)
     return c->via == BH_VIA_SELF || c->via == BH_VIA_SOURCE || c->via == BH_VIA_FILE;
 }
 
+const char *bh_plan_tainted_source(const struct bh_planner *pl, const char *name)
+{
+    const struct bh_source *source = bh_map_get(pl->sources, name);
+    return source && source->untrusted ? "untrusted source" : "source with tainted content";
+}
+
 static void add_hop(const struct way *w, size_t at, bool first, struct bh_buf *out)
 {
     const struct bh_cause *c = cause_of(w, at);
@@ -37,7 +43,8 @@ static void add_hop(const struct way *w, size_t at, bool first, struct bh_buf *o
         bh_buf_adds(out, first ? "untrusted: true" : " (untrusted: true)");
         return;
     case BH_VIA_SOURCE:
-        bh_buf_addf(out, "%s%s (%s source)", arrow, c->artifact, w->private_ ? "private" : "untrusted");
+        bh_buf_addf(out, "%s%s (%s)", arrow, c->artifact,
+                    w->private_ ? "private source" : bh_plan_tainted_source(w->pl, c->artifact));
         return;
     case BH_VIA_FILE:
         bh_buf_addf(out, "%s%s (file with tainted content)", arrow, c->artifact);

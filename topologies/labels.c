@@ -194,7 +194,7 @@ static void spread_taint(struct spread *s)
 static const char *steer_path(struct bh_planner *pl, const struct bh_steer *steer)
 {
     if (steer->untrusted)
-        return bh_arena_printf(pl->arena, "%s (untrusted source)", steer->untrusted);
+        return bh_arena_printf(pl->arena, "%s (%s)", steer->untrusted, bh_plan_tainted_source(pl, steer->untrusted));
     for (size_t p = 0; p < steer->n_producers; p++) {
         if (pl->plan->agents[steer->producers[p]].label == BH_TAINTED)
             return bh_plan_taint_path_of(pl, steer->name, steer->producers[p]);

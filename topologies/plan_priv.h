@@ -197,6 +197,7 @@ void bh_plan_labels(struct bh_planner *pl);
 void bh_plan_private(struct bh_planner *pl);
 /* cause.c: "pages.jsonl ← retrieval (untrusted: true)". In the plan's arena. */
 const char *bh_plan_taint_path(struct bh_planner *pl, size_t agent);
+const char *bh_plan_tainted_source(const struct bh_planner *pl, const char *name); /* "untrusted source" */
 const char *bh_plan_box_taint_path(struct bh_planner *pl, size_t agent); /* how its box came to be tainted by it */
 const char *bh_plan_private_path(struct bh_planner *pl, size_t agent);
 /* "verdict ← retrieval (untrusted: true)": of an artifact that a tainted agent made. */

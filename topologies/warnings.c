@@ -189,7 +189,8 @@ static bool reads(const struct bh_planner *pl, size_t agent, const char *gate)
     return found;
 }
 
-/* A gate for what an agent does not read guards nothing; mostly it is a slip in a name. */
+/* A gate for what an agent does not read guards nothing; mostly it is a slip in a name. Those of `defaults` are for
+ * whom they fit. */
 static void warn_gates(struct bh_planner *pl)
 {
     for (size_t i = 0; i < pl->plan->n_agents; i++) {
@@ -197,9 +198,9 @@ static void warn_gates(struct bh_planner *pl)
         int stage = a->stage;
         bool sees_rounds = stage >= 0 && pl->doc->stages[stage].repeat;
         for (size_t k = 0; !sees_rounds && k < a->n_gates && bh_planner_may_work(pl, 5 * (a->n_inputs + 1)); k++) {
-            const struct bh_node *entry = bh_node_at(a->doc->accept, k);
+            const struct bh_node *entry = bh_node_get(bh_node_get(pl->drafts[i].node, "accept"), a->gates[k].artifact);
             struct bh_err *err = NULL;
-            if (reads(pl, i, a->gates[k].artifact))
+            if (!entry || reads(pl, i, a->gates[k].artifact))
                 continue;
             bh_err_set(&err, BH_E_INVALID, 0, "agent '%s' accepts '%s', which it does not name as an input", a->name,
                        a->gates[k].artifact);
