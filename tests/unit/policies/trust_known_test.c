@@ -47,8 +47,7 @@ static const struct known sources[] = {
      "trust: agent 'a' is tainted and has a power: secret k | tainted: s (source with tainted content)\n"},
     {"that steers", HEAD "agents: [{name: a, run: x, when: {artifact: s, is: y}, secrets: [k]}]\n",
      "trust: agent 'a' is steered by the tainted artifact 's', and its box has a power: secret k | tainted: s "
-     "(untrusted "
-     "source)\n"},
+     "(source with tainted content)\n"},
     {"with private data and a way out", HEAD "agents: [{name: a, run: x, inputs: [s, mine], network: public}]\n",
      "trust: box 'a' holds private data and untrusted content and has a way out: network public | private: agent 'a', "
      "mine (private source); tainted: agent 'a', s (source with tainted content)\n"},
