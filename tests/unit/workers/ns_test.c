@@ -87,7 +87,7 @@ static void misbehave(const char *role, int sock, uint32_t kind, uint64_t id)
     }
 }
 
-static void be_an_init(const char *role, int sock)
+static void be_an_init(const char *role, int sock, bool lends)
 {
     static char msg[BH_PROTO_MAX] __attribute__((aligned(8)));
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -97,7 +97,8 @@ static void be_an_init(const char *role, int sock)
         send_report(sock, (struct bh_msg_report){.kind = BH_MSG_FAILED, .status = ENOSPC, .step = "mount overlay root"},
                     NULL, 0);
     else
-        send_report(sock, (struct bh_msg_report){.kind = BH_MSG_READY}, NULL, 0);
+        send_report(sock, (struct bh_msg_report){.kind = BH_MSG_READY},
+                    (int[]){open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)}, lends && strcmp(role, "lends-nothing") != 0);
     for (;;) {
         int fds[BH_MSG_MAX_FDS];
         size_t nfds;
@@ -124,7 +125,7 @@ static void make_box(int sock, const struct bh_msg_create *msg, const char *key,
         _exit(0);
     pid_t pid = fork();
     if (pid == 0)
-        be_an_init(key, control);
+        be_an_init(key, control, msg->flags & BH_CREATE_LEND);
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     created.pid = pid;
     send_bytes(sock, &created, sizeof(created), &pidfd, 1);
@@ -378,6 +379,8 @@ static void errors_of_create_are_worded(void **state)
     T_INT(create("never-ready"), -BH_E_HOST);
     T_TRUE(strstr(r.message, "died while it was made"));
     T_TRUE(!there("boxes/never-ready"));
+    T_INT(create("lends-nothing"), -BH_E_HOST); /* though it was asked to */
+    T_TRUE(strstr(r.message, "died while it was made"));
     T_INT(create("good"), 0); /* and nothing of it hurts the next one */
     destroy();
 }
