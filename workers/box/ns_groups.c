@@ -15,6 +15,7 @@
 
 #define TRIES_MAX 8
 #define AGAIN_MS 20
+#define SETTLE_MS 2 /* until who has died is off the process table, which the launcher sees to */
 
 static void name_box(const struct bh_box *box, char ret[static BH_NS_GROUP_NAME])
 {
@@ -178,7 +179,8 @@ static void run_gone(void *data)
     for (size_t i = 0; i < job->n; i++) {
         const struct bh_ns_gone *g = &job->of[i];
         bool again = g->again && bh_cgroup_is_idle(job->cgroup, g->name);
-        if (!again && bh_cgroup_remove(job->cgroup, g->name) < 0)
+        bool settles = g->again && !again && g->tries == 0;
+        if (settles || (!again && bh_cgroup_remove(job->cgroup, g->name) < 0))
             job->of[left++] = *g;
         else if (g->box)
             job->tell[job->n_tell++] = (struct bh_msg_group){BH_MSG_GROUP, g->box, !again};
@@ -195,6 +197,16 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
     submit_gone(arg);
 }
 
+/* Together with what waits already: a wakeup less for each. */
+static void submit_later(struct ns *ns, int ms)
+{
+    const struct timeval after = {0, ms * 1000};
+    if (!ns->gone_again)
+        ns->gone_again = event_new(ns->loop, -1, 0, on_again, ns);
+    if (ns->gone_again && !event_pending(ns->gone_again, EV_TIMEOUT, NULL))
+        (void)event_add(ns->gone_again, &after);
+}
+
 /* Where the launcher cannot be told any more all groups go with it. */
 static void tell_launcher(struct ns *ns, const struct gone_job *job)
 {
@@ -206,7 +218,6 @@ static void gone_done(void *owner, void *data)
 {
     struct ns *ns = owner;
     const struct gone_job *job = data;
-    const struct timeval again = {0, AGAIN_MS * 1000};
     ns->gone_job = NULL;
     tell_launcher(ns, job);
     for (size_t i = 0; i < job->n; i++) {
@@ -216,12 +227,8 @@ static void gone_done(void *owner, void *data)
         *to = job->of[i];
         to->tries++;
     }
-    if (ns->n_gone == 0)
-        return;
-    if (!ns->gone_again)
-        ns->gone_again = event_new(ns->loop, -1, 0, on_again, ns);
-    if (ns->gone_again)
-        (void)event_add(ns->gone_again, &again);
+    if (ns->n_gone > 0)
+        submit_later(ns, AGAIN_MS);
 }
 
 static void free_gone(void *data)
@@ -252,7 +259,10 @@ static void drop(struct ns *ns, const char *name, uint32_t box, bool again)
     struct bh_ns_gone *to = BH_PUSH(ns->gone, ns->n_gone, ns->cap_gone);
     *to = (struct bh_ns_gone){.box = box, .again = again};
     (void)snprintf(to->name, sizeof(to->name), "%s", name);
-    submit_gone(ns);
+    if (again)
+        submit_later(ns, SETTLE_MS);
+    else
+        submit_gone(ns);
 }
 
 void bh_ns_group_drop(struct ns *ns, const char *name)
