@@ -13,15 +13,18 @@
 
 enum { TRIES = 100, BACKLOG = 1024 };
 
+/* Connections to one that was there before may linger: they are not in the way. */
 static int listen_on(int port)
 {
+    const int yes = 1;
     const struct sockaddr_in at = {
         .sin_family = AF_INET,
         .sin_port = htons((uint16_t)port),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
     BH_CLEANUP_FD int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sock < 0 || bind(sock, (const struct sockaddr *)(const void *)&at, sizeof(at)) < 0 || listen(sock, BACKLOG) < 0)
+    if (sock < 0 || setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
+        bind(sock, (const struct sockaddr *)(const void *)&at, sizeof(at)) < 0 || listen(sock, BACKLOG) < 0)
         return -1;
     return BH_TAKE_FD(sock);
 }
