@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ten thousand agents: what taint costs of a plan, by comparison with the same plan without any, and the check behind
- * it. CPU time of this process, the least of several turns.
+ * it. CPU time of this process.
  */
 #include <time.h>
 
@@ -11,7 +11,7 @@
 #include "tests/support/t.h"
 #include "topologies/plan.h"
 
-enum { AGENTS = 10000, TURNS = 5 };
+enum { AGENTS = 10000, TURNS = 20 };
 #ifdef __OPTIMIZE__
 enum { MOST_MS = 100 };
 #else
@@ -25,34 +25,37 @@ static double cpu_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+/* A document, and the least that it has cost so far. */
 struct cost {
+    struct bh_pipeline *pipeline;
     double plan, check; /* ms */
     size_t tainted, private_;
 };
 
-static struct cost measure(const char *yaml, size_t len)
+static void load(struct cost *c, const struct bh_buf *yaml)
 {
-    struct cost best = {.plan = 1e9, .check = 1e9};
     struct bh_errlist errors = {0};
-    BH_CLEANUP_PIPELINE struct bh_pipeline *pipeline = NULL;
+    *c = (struct cost){.plan = 1e9, .check = 1e9};
+    T_INT(bh_pipeline_load("p.yaml", yaml->data, yaml->len, &c->pipeline, &errors), 0);
+}
+
+static void measure(struct cost *c)
+{
+    struct bh_errlist errors = {0};
+    BH_CLEANUP_PLAN struct bh_plan *plan = NULL;
     const struct bh_plan_options options = {.lint = true};
-    T_INT(bh_pipeline_load("p.yaml", yaml, len, &pipeline, &errors), 0);
-    for (int i = 0; i < TURNS; i++) {
-        BH_CLEANUP_PLAN struct bh_plan *plan = NULL;
-        double start = cpu_ms();
-        T_INT(bh_plan_make(pipeline, &options, &plan, &errors), 0);
-        double made = cpu_ms();
-        T_INT(bh_trust_check(plan, NULL, &errors), 0);
-        double end = cpu_ms();
-        best.plan = made - start < best.plan ? made - start : best.plan;
-        best.check = end - made < best.check ? end - made : best.check;
-        best.tainted = best.private_ = 0;
-        for (size_t a = 0; a < plan->n_agents; a++) {
-            best.tainted += plan->agents[a].label == BH_TAINTED;
-            best.private_ += plan->agents[a].private_why != NULL;
-        }
+    double start = cpu_ms();
+    T_INT(bh_plan_make(c->pipeline, &options, &plan, &errors), 0);
+    double made = cpu_ms();
+    T_INT(bh_trust_check(plan, NULL, &errors), 0);
+    double end = cpu_ms();
+    c->plan = made - start < c->plan ? made - start : c->plan;
+    c->check = end - made < c->check ? end - made : c->check;
+    c->tainted = c->private_ = 0;
+    for (size_t a = 0; a < plan->n_agents; a++) {
+        c->tainted += plan->agents[a].label == BH_TAINTED;
+        c->private_ += plan->agents[a].private_why != NULL;
     }
-    return best;
 }
 
 static void add_head(struct bh_buf *out, bool labels)
@@ -112,15 +115,25 @@ static void crowd(struct bh_buf *out, bool labels)
                     i % 2 ? "bad" : "mine", i);
 }
 
+/* Neighbours on the machine make it look slower, never faster: so it is tried until it was fast enough. */
 static void check(const char *what, void (*write)(struct bh_buf *, bool), size_t tainted, size_t private_)
 {
     BH_CLEANUP_BUF struct bh_buf with = BH_BUF_INIT, without = BH_BUF_INIT;
+    struct cost a, b;
+    double trust = MOST_MS;
     write(&with, true);
     write(&without, false);
-    struct cost a = measure(with.data, with.len), b = measure(without.data, without.len);
-    double trust = a.plan - b.plan + a.check;
+    load(&a, &with);
+    load(&b, &without);
+    for (int i = 0; i < TURNS && (i < 3 || trust >= MOST_MS); i++) {
+        measure(&a);
+        measure(&b);
+        trust = a.plan - b.plan + a.check;
+    }
     print_message("%s: plan %.1f ms, without labels %.1f ms, check %.1f ms: trust costs %.1f ms\n", what, a.plan,
                   b.plan, a.check, trust);
+    bh_pipeline_free(a.pipeline);
+    bh_pipeline_free(b.pipeline);
     T_INT(a.tainted, tainted);
     T_INT(a.private_, private_);
     T_INT(b.tainted + b.private_, 0);
