@@ -140,8 +140,6 @@ static void read_endpoints(struct bh_reader *r, struct bh_node *n, void *field)
         return;
     for (size_t i = 0; i < bh_node_len(n); i++)
         push_name(r, bh_node_at(n, i), field);
-    if (bh_node_len(n) > 0)
-        bh_read_later(r, n, "endpoints");
 }
 
 /* "api-key" → "API_KEY". */

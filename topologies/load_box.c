@@ -257,6 +257,7 @@ void bh_read_network(struct bh_reader *r, struct bh_node *n, void *field)
 struct limits {
     struct bh_val *all; /* key → number */
     struct bh_limits said;
+    int64_t requests, tokens;
 };
 
 static enum bh_limit limit_of(const struct bh_node *n)
@@ -334,7 +335,7 @@ static void read_cpus(struct bh_reader *r, struct bh_node *n, void *field)
     }
 }
 
-/* What the broker counts: nobody counts it yet. */
+/* What the broker of endpoints counts. */
 static void read_broker_limit(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct limits *into = field;
@@ -342,7 +343,7 @@ static void read_broker_limit(struct bh_reader *r, struct bh_node *n, void *fiel
     if (!bh_read_int(r, n, 1, INT64_MAX, &count))
         return;
     bh_val_set_int(into->all, bh_node_key(n), count);
-    bh_read_later(r, n, bh_arena_printf(r->arena, "limits.%s", bh_node_key(n)));
+    *(bh_streq(bh_node_key(n), "tokens") ? &into->tokens : &into->requests) = count;
 }
 
 static const struct bh_key limits_keys[] = {
@@ -389,6 +390,8 @@ void bh_read_limits(struct bh_reader *r, struct bh_node *n, void *field)
     traits->box_limits = pick(r, all, box, true, pos);
     traits->crew_limits = pick(r, all, crew, true, pos);
     traits->said = read.said;
+    traits->max_requests = read.requests;
+    traits->max_tokens = read.tokens;
 }
 
 /* --- files --- */

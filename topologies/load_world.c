@@ -93,6 +93,12 @@ static bool is_header_text(const char *s)
     return true;
 }
 
+static void push_pair(struct bh_reader *r, struct bh_pairs *to, const struct bh_node *item, struct bh_str value)
+{
+    const struct bh_str name = {.s = bh_node_key(item), .pos = bh_node_key_pos(item)};
+    *BH_ARENA_PUSH(r->arena, to->items, to->len, to->cap) = (struct bh_pair){.name = name, .value = value};
+}
+
 static void read_headers(struct bh_reader *r, struct bh_node *n, void *field)
 {
     static const char token[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~";
@@ -109,6 +115,7 @@ static void read_headers(struct bh_reader *r, struct bh_node *n, void *field)
             continue;
         if (!is_header_text(value.s))
             bh_read_error(r, item, BH_E_BAD_VALUE, NULL, "a header is one line without control characters");
+        push_pair(r, &e->headers, item, value);
         e->has_secret = e->has_secret || strstr(value.s, "{{");
     }
 }
@@ -126,7 +133,7 @@ static const char *allow_problem(const char *s)
 
 static void read_allow(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    (void)field;
+    struct bh_endpoint *e = field;
     if (!bh_expect(r, n, BH_NODE_LIST, "a list of 'METHOD /path'"))
         return;
     if (bh_node_len(n) == 0)
@@ -139,19 +146,22 @@ static void read_allow(struct bh_reader *r, struct bh_node *n, void *field)
         const char *problem = allow_problem(entry.s);
         if (problem)
             bh_read_error(r, item, BH_E_BAD_VALUE, "like \"POST /v1/messages\"", "'%s' %s", entry.s, problem);
+        else
+            *BH_ARENA_PUSH(r->arena, e->allow.items, e->allow.len, e->allow.cap) = entry;
     }
 }
 
 static void read_endpoint_env(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    (void)field;
+    struct bh_endpoint *e = field;
     if (!bh_expect(r, n, BH_NODE_MAP, "a map of variable to text"))
         return;
     for (size_t i = 0; i < bh_node_len(n); i++) {
         struct bh_str value;
         const struct bh_node *item = bh_node_at(n, i);
         (void)bh_check_env_key(r, item);
-        (void)bh_read_text(r, item, "a text", BH_HOLDS_URL, &value);
+        if (bh_read_text(r, item, "a text", BH_HOLDS_URL, &value))
+            push_pair(r, &e->env, item, value);
     }
 }
 
@@ -163,9 +173,8 @@ static void read_tainted(struct bh_reader *r, struct bh_node *n, void *field)
 
 static void read_max_parallel(struct bh_reader *r, struct bh_node *n, void *field)
 {
-    int64_t count;
-    (void)field;
-    (void)bh_read_int(r, n, 1, BH_COUNT_MAX, &count);
+    struct bh_endpoint *e = field;
+    (void)bh_read_int(r, n, 1, BH_COUNT_MAX, &e->max_parallel);
 }
 
 static const struct bh_key endpoint_keys[] = {
@@ -192,8 +201,6 @@ void bh_load_endpoints(struct bh_reader *r, struct bh_node *n, void *field)
         (void)bh_read_map(r, item, &bh_endpoint_table, &e);
         *BH_ARENA_PUSH(r->arena, r->p->endpoints, r->p->n_endpoints, cap) = e;
     }
-    if (bh_node_len(n) > 0)
-        bh_read_later(r, n, "endpoints");
 }
 
 /* --- sources --- */

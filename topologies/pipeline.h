@@ -114,8 +114,9 @@ struct bh_traits {
     struct bh_str limits;     /* canonical JSON of the limits other than memory, cpus, pids; NULL where there is none */
     struct bh_str box_limits; /* of those the ones a box has once: disk, inodes, nofile; the rest of them (output,
                                  requests, tokens) count per agent */
-    struct bh_str crew_limits; /* canonical JSON of memory, cpus, pids */
-    struct bh_limits said;     /* all of them as numbers; where nothing is said 0 */
+    struct bh_str crew_limits;        /* canonical JSON of memory, cpus, pids */
+    struct bh_limits said;            /* all of them as numbers; where nothing is said 0 */
+    int64_t max_requests, max_tokens; /* 0: none said */
 };
 
 struct bh_agent {
@@ -200,6 +201,9 @@ struct bh_pipeline {
         struct bh_str name;
         bool tainted;
         struct bh_str upstream;
+        struct bh_pairs headers, env; /* with their {{secrets.NAME}} and {{url}} */
+        struct bh_strs allow;         /* "POST /v1/messages" */
+        int64_t max_parallel;         /* 0: none said */
         bool has_secret;
     } * endpoints;
     size_t n_endpoints;

@@ -169,8 +169,8 @@ void bh_decisions_egress(struct bh_decisions *d, const struct bh_val *msg)
 
 void bh_decisions_call(struct bh_decisions *d, const char *endpoint, const struct bh_val *msg)
 {
-    static const char *const keys[] = {"method", "path", "status",    "verdict",    "reason",
-                                       "up",     "down", "tokens_in", "tokens_out", NULL};
+    static const char *const keys[] = {"method", "path",      "status",     "verdict", "reason", "up",
+                                       "down",   "tokens_in", "tokens_out", "leaked",  NULL};
     if (is_denied(msg)) {
         const char *method = bh_val_str_of(msg, "method"), *path = bh_val_str_of(msg, "path");
         note_denial(d, bh_asprintf("%s %s of %s", method ? method : "", path ? path : "", endpoint),

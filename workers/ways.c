@@ -225,16 +225,6 @@ static void on_closed(struct way *way, const struct bh_val *msg)
     look(way->ways);
 }
 
-/* A reply that held the secret is a call like any other, but for its verdict. */
-static void on_leak(struct way *way, const struct bh_val *msg)
-{
-    BH_CLEANUP_VAL struct bh_val *copy = bh_val_copy(msg);
-    bh_val_set_str(copy, "verdict", "leak");
-    if (!bh_val_get(copy, "reason"))
-        bh_val_set_str(copy, "reason", "the reply held the secret and was cut");
-    bh_decisions_call(way->ways->decisions, name_of(way), copy);
-}
-
 static void on_said(void *arg, const char *op, const struct bh_val *msg)
 {
     struct way *way = arg;
@@ -247,8 +237,6 @@ static void on_said(void *arg, const char *op, const struct bh_val *msg)
         bh_decisions_egress(w->decisions, msg);
     else if (bh_streq(op, "call"))
         bh_decisions_call(w->decisions, name_of(way), msg);
-    else if (bh_streq(op, "leak"))
-        on_leak(way, msg);
     else if (bh_streq(op, "budget"))
         on_budget(way, msg);
     else if (bh_streq(op, "closed"))

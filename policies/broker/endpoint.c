@@ -62,16 +62,9 @@ void bh_endpoint_report(struct bh_endpoint_of *e, const struct bh_http_request *
     bh_val_set_int(msg, "down", call ? call->down : 0);
     bh_val_set_int(msg, "tokens_in", call ? call->tokens_in : 0);
     bh_val_set_int(msg, "tokens_out", call ? call->tokens_out : 0);
+    if (call && call->leaked)
+        bh_val_set_str(msg, "leaked", call->leaked);
     bh_control_send(e->owner->control, msg);
-}
-
-void bh_endpoint_tell_leak(const struct bh_call *call, const char *secret)
-{
-    struct bh_val *msg = new_message(call->endpoint, "leak");
-    set_cut(msg, "method", call->conn->req.method);
-    set_cut(msg, "path", call->target.compared);
-    bh_val_set_str(msg, "secret", secret);
-    bh_control_send(call->endpoint->owner->control, msg);
 }
 
 bool bh_endpoint_is_busy(const struct bh_endpoint_of *e)

@@ -255,12 +255,9 @@ static void tell_gate(struct bh_call *call, const struct bh_http_header *headers
 
 static bool leaks(struct bh_call *call, const void *data, size_t len)
 {
-    const char *secret = NULL;
-    if (bh_needles_find(call->sieve.set, data, len, &secret) == len && !secret)
-        return false;
-    call->reason = "leak";
-    bh_endpoint_tell_leak(call, secret);
-    return true;
+    (void)bh_needles_find(call->sieve.set, data, len, &call->leaked);
+    call->reason = call->leaked ? "leak" : call->reason;
+    return call->leaked;
 }
 
 static bool on_head(void *arg, long status, const struct bh_http_header *headers, size_t n)
@@ -311,13 +308,10 @@ static bool sift(struct bh_call *call, const char *data, size_t len, bool last)
 {
     const char *pass;
     size_t n;
-    const char *secret = bh_sieve_push(&call->sieve, data, len, last, &pass, &n);
+    call->leaked = bh_sieve_push(&call->sieve, data, len, last, &pass, &n);
     pass_on(call, pass, n);
-    if (!secret)
-        return true;
-    call->reason = "leak";
-    bh_endpoint_tell_leak(call, secret);
-    return false;
+    call->reason = call->leaked ? "leak" : call->reason;
+    return !call->leaked;
 }
 
 static enum bh_flow on_data(void *arg, const char *data, size_t len)

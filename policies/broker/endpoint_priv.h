@@ -123,12 +123,12 @@ struct bh_call {
     bool wants_body, paused;     /* the transfer waits for the box */
     bool head_sent, chunked, no_body, close_after;
     const char *reason; /* why it ended early; NULL */
+    const char *leaked; /* the secret that its reply held; NULL */
 };
 
 /* endpoint.c */
 void bh_endpoint_report(struct bh_endpoint_of *e, const struct bh_http_request *req, const struct bh_call *call,
                         const char *path, long status, const char *reason);
-void bh_endpoint_tell_leak(const struct bh_call *call, const char *secret);
 /* True where one more request is within the limits: it is counted then. */
 bool bh_endpoint_spend_request(struct bh_endpoint_of *e);
 void bh_endpoint_spend_tokens(struct bh_endpoint_of *e, int64_t in, int64_t out);

@@ -21,7 +21,7 @@
 enum {
     HEAD_MAX = 256 * 1024, /* of an answer */
     IDLE_HANDLES = 64,
-    BUFFER = 32 * 1024, /* a reply is read in pieces of at most this */
+    BUFFER = 64 * 1024, /* a reply is read in pieces of at most this */
     CONNECT_S = 30,
 };
 

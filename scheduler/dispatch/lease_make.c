@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "scheduler/dispatch/attempt_text.h"
 #include "scheduler/dispatch/images.h"
+#include "scheduler/dispatch/lease_endpoints.h"
 #include "scheduler/dispatch/lease_gates.h"
 #include "scheduler/dispatch/lease_inputs.h"
 #include "scheduler/dispatch/lease_reach.h"
@@ -470,6 +471,7 @@ int bh_lease_make(const struct bh_live_run *run, const struct bh_lease_order *or
     fill_outputs(&m);
     if (is_run(&m)) /* the only phase that has any */
         bh_lease_fill_secrets(plan->pipeline, bh_live_run_file(run), m.agent->doc, &lease);
+    bh_lease_fill_endpoints(plan, bh_live_run_file(run), m.agent, &lease);
     lease.tainted = m.agent->label == BH_TAINTED;
     lease.private_ = m.agent->private_why != NULL;
     fill_limits(&m);

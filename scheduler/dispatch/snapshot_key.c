@@ -43,6 +43,21 @@ static void set_env(struct bh_val *map, const struct bh_lease *lease)
         bh_val_set_str(env, lease->env[i].name, lease->env[i].value);
 }
 
+/* What may be called while it is made, and where: a prepared state may hold the answers. */
+static void set_endpoints(struct bh_val *map, const struct bh_lease *lease)
+{
+    struct bh_val *all = bh_val_set(map, "endpoints", bh_val_list());
+    for (size_t i = 0; i < lease->n_endpoints; i++) {
+        const struct bh_lease_endpoint *e = &lease->endpoints[i];
+        struct bh_val *entry = bh_val_add(all, bh_val_map());
+        bh_val_set_str(entry, "upstream", e->upstream);
+        set_texts(entry, "allow", e->allow, e->n_allow);
+        struct bh_val *env = bh_val_set(entry, "env", bh_val_map());
+        for (size_t k = 0; k < e->n_env; k++)
+            bh_val_set_str(env, e->env[k].name, e->env[k].value);
+    }
+}
+
 static void set_base(struct bh_val *map, const struct bh_lease_box *box, const struct bh_snapshot_world *world)
 {
     struct utsname uts;
@@ -86,6 +101,8 @@ char *bh_snapshot_key(const struct bh_lease *lease, const char *below, const str
     bh_val_set_str(map, "user", lease->user);
     bh_val_set_str(map, "workdir", lease->workdir);
     bh_val_set_str(map, "network", world->network);
+    if (lease->n_endpoints > 0)
+        set_endpoints(map, lease);
     bh_val_set_str(map, "label", world->tainted ? "tainted" : "trusted");
     bh_json_format_canonical(map, &text);
     struct bh_digest d = bh_digest_of(text.data, text.len);

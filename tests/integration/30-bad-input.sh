@@ -101,12 +101,9 @@ while IFS='|' read -r top agent; do
   same '  as not-supported' "$(printf '%s' "$out" | field '["errors"][0]["code"]')" not-supported
 done << 'TABLE'
 |network: host
-|limits: {tokens: 1000}
-|limits: {requests: 10}
 |retries: 2
 |matrix: {x: [a, b]}
 |when: always, needs: []
-secrets: {k: {env: HOME}}|secrets: [k]
 TABLE
 printf 'version: 1\nname: t\nask: x\nagents: [{name: a, run: "true"}]\n' > reserved.yaml
 expect 3 'reserved words are refused' bulkhead lint reserved.yaml -o json

@@ -363,6 +363,11 @@ static void test_endpoints(void **state)
     assert_int_equal(p->n_endpoints, 2);
     assert_true(p->endpoints[0].tainted && p->endpoints[0].has_secret);
     assert_string_equal(p->endpoints[0].upstream.s, "https://x.org");
+    assert_string_equal(p->endpoints[0].allow.items[1].s, "* /");
+    assert_string_equal(p->endpoints[0].headers.items[0].name.s, "a");
+    assert_string_equal(p->endpoints[0].headers.items[0].value.s, "Bearer {{secrets.k}}");
+    assert_string_equal(p->endpoints[0].env.items[0].value.s, "{{url}}/v1");
+    assert_int_equal(p->endpoints[0].max_parallel, 3);
     assert_false(p->endpoints[1].tainted || p->endpoints[1].has_secret);
     assert_string_equal(p->agents[0].endpoints.items[0].s, "e");
     assert_string_equal(p->agents[0].secrets.items[0].s, "k");
@@ -526,9 +531,11 @@ static void test_not_later(void **state)
         "  secrets: []\n",
         "  secrets: {}\n",
         "  endpoints: []\n",
+        "  endpoints: [e]\nendpoints: {e: {upstream: 'https://x.org', allow: [GET /]}}\n",
         "  limits: {}\n",
+        "  limits: {requests: 5, tokens: 1000}\n",
         "  limits: {memory: 1GiB, cpus: 1, pids: 5, disk: 1MiB, inodes: 100, nofile: 64, output: 1MiB}\n",
-        "boxes: {b: {limits: {pids: 5}}}\n",
+        "boxes: {b: {limits: {pids: 5, requests: 5}}}\n",
         "defaults: {limits: {pids: 5}}\n",
         "  accept: {}\n",
         "  base: host\n",
@@ -560,17 +567,14 @@ static void test_later(void **state)
         {"  matrix: {m: [a]}\n", "matrix", "agents[0].matrix"},
         {"  matrix: {include: [{m: a}]}\n", "matrix", "agents[0].matrix"},
         {"  when: always\n", "when", "agents[0].when"},
-        {"  limits: {tokens: 5}\n", "limits.tokens", "agents[0].limits.tokens"},
         {"  retries: 1\n", "retries", "agents[0].retries"},
         {"  accept: {x: {validate: {kind: dir, max_files: 2}}}\n", "validate.kind: dir",
          "agents[0].accept.x.validate.kind"},
         {"  outputs: [{name: x, kind: dir, max_files: 3}]\n", "kind: dir", "agents[0].outputs[0].kind"},
         {"  outputs: [{name: x, validate: {kind: dir}}]\n", "validate.kind: dir", "agents[0].outputs[0].validate.kind"},
         {"finally: [{name: z, run: y}]\n", "finally", "finally"},
-        {"boxes: {b: {limits: {requests: 5}}}\n", "limits.requests", "boxes.b.limits.requests"},
         {"boxes: {b: {network: host}}\n", "network: host", "boxes.b.network"},
-        {"defaults: {limits: {tokens: 5}}\n", "limits.tokens",
-         "defaults.limits.tokens"}, /* once, where it is written */
+        {"defaults: {retries: 1}\n", "retries", "defaults.retries"}, /* once, where it is written */
     };
     (void)state;
     for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
