@@ -220,7 +220,7 @@ static int audit(const struct bh_args *args)
 }
 
 static const struct bh_opt opts[] = {
-    {"kind", 0, BH_OPT_VALUE, "KIND", "grant, denial, gate, secret, egress, call or override"},
+    {"kind", 0, BH_OPT_VALUE, "grant|denial|gate|secret|egress|call|override", "only lines of this kind"},
     {"run", 0, BH_OPT_VALUE, "RUN", "only what is about this run"},
     {"agent", 'a', BH_OPT_VALUE, "AGENT", "only what is about this agent"},
     {"since", 0, BH_OPT_VALUE, "T", "only lines since a time, or a duration before now"},

@@ -25,6 +25,8 @@ static const char *operand_words(const struct bh_cmd *cmd)
         return "@latest";
     if (bh_streq(cmd->operands, "SHELL"))
         return "bash zsh fish";
+    if (bh_streq(cmd->operands, "[verify]"))
+        return "verify";
     return *cmd->operands ? NULL : "";
 }
 

@@ -176,7 +176,7 @@ has 'suggests the nearest' "$errs" topic
 expect 2 'a file that is not there' bulkhead lint nothing.yaml
 expect 2 'an error as JSON' bulkhead show nope -o json
 for key in code message detail hint file line column path; do has "an error has '$key'" "$out" "\"$key\""; done
-for verb in init lint plan run ps show explain logs artifacts get provenance gc doctor version completion; do
+for verb in init lint plan run ps show explain logs artifacts get provenance audit gc doctor version completion; do
   expect 0 "$verb --help" bulkhead "$verb" --help
   has 'with an example' "$out" 'example:'
 done
@@ -192,6 +192,8 @@ same 'values of options' "$(complete bulkhead plan --format '')" 'text json dot 
 same 'of options of every verb, by their letter' "$(complete bulkhead ps -o '')" 'text json'
 same 'runs' "$(complete bulkhead show '')" @latest
 same 'shells' "$(complete bulkhead completion z)" zsh
+same 'what the audit log can be asked' "$(complete bulkhead audit v)" verify
+same 'and its kinds' "$(complete bulkhead audit --kind e)" egress
 expect 0 'doctor' bulkhead doctor
 has 'finds the user namespace' "$out" 'user namespace'
 expect 0 'doctor as JSON' bulkhead doctor -o json
