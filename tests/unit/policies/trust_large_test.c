@@ -125,7 +125,7 @@ static void check(const char *what, void (*write)(struct bh_buf *, bool), size_t
     write(&without, false);
     load(&a, &with);
     load(&b, &without);
-    for (int i = 0; i < TURNS && (i < 3 || trust >= MOST_MS); i++) {
+    for (int i = 0; i < TURNS && (i < 2 || trust >= MOST_MS); i++) {
         measure(&a);
         measure(&b);
         trust = a.plan - b.plan + a.check;
