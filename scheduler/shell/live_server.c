@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/val.h"
+#include "policies/audit.h"
 #include "scheduler/shell/live.h"
 #include "scheduler/shell/wire_priv.h"
 #include "workers/box/box.h"
@@ -34,6 +35,8 @@ enum { ARGC_MAX = 1024, SESSIONS_MAX = 64 };
 struct bh_shell_server {
     struct event_base *loop;
     struct bh_worker *worker;
+    const struct bh_home *home;
+    char *run;
     int dir, sock;
     struct event *accept;
     struct bh_list sessions;
@@ -77,6 +80,20 @@ static int note(const struct session *s, const char *what, const char *const *ar
     const int flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
     BH_CLEANUP_FD int fd = openat(s->server->dir, BH_SHELL_NOTES, flags, 0600);
     return fd >= 0 ? bh_write_all(fd, line.data, line.len) : -1;
+}
+
+static int audit(const struct session *s, struct bh_err **err)
+{
+    BH_CLEANUP_VAL struct bh_val *fields = bh_val_map();
+    bh_val_set_str(fields, "what", "shell");
+    bh_val_set_str(fields, "run", s->server->run);
+    bh_val_set_str(fields, "agent", s->agent);
+    bh_val_set_int(fields, "attempt", s->attempt);
+    bh_val_set_str(fields, "instance", s->instance);
+    bh_val_set_str(fields, "box", s->box);
+    bh_val_set_str(fields, "program", s->program);
+    bh_val_set_int(fields, "uid", (int64_t)s->peer.uid);
+    return bh_audit_add(s->server->home, BH_AUDIT_OVERRIDE, fields, err);
 }
 
 /* --- one command --- */
@@ -166,6 +183,9 @@ static bool start(struct session *s, const void *data, size_t len, const int *fd
         return false;
     if (note(s, "started", r.argv, NULL) < 0)
         return refuse(s, BH_E_IO, "it cannot be noted who asks: %s", strerror(errno));
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    if (audit(s, &err) != 0)
+        return refuse(s, BH_E_IO, "%s", bh_err_message(err));
     BH_CLEANUP_FREE char *term = *r.term ? bh_asprintf("TERM=%s", r.term) : NULL;
     const struct bh_worker_visit visit = {
         .agent = r.agent,
@@ -259,7 +279,7 @@ int bh_shell_server_new(struct event_base *loop, const struct bh_home *home, con
 {
     BH_CLEANUP_FREE char *rel = bh_asprintf("runs/%s", run);
     struct bh_shell_server *s = bh_alloc(sizeof(*s));
-    *s = (struct bh_shell_server){.loop = loop, .worker = worker, .sock = -1};
+    *s = (struct bh_shell_server){.loop = loop, .worker = worker, .home = home, .run = bh_strdup(run), .sock = -1};
     bh_list_init(&s->sessions);
     s->dir = bh_home_open_folder(home, rel);
     if (s->dir < 0 || listen_at(s->dir, &s->sock) < 0) {
@@ -290,5 +310,6 @@ void bh_shell_server_free(struct bh_shell_server *s)
         free_session(one);
     }
     bh_close(s->dir);
+    bh_free(s->run);
     bh_free(s);
 }

@@ -250,6 +250,9 @@ expect 0 'grants' bulkhead audit --kind grant
 has 'by whom' "$out" 'how=--grant'
 has 'remembered' "$out" 'how=remembered'
 has 'and on a terminal' "$out" 'how=terminal'
+expect 0 'who stepped beside an agent' bulkhead audit --kind override -a holder
+has 'is noted' "$out" 'what=shell'
+has 'with the program' "$out" 'program=env'
 expect 0 'denials' bulkhead audit --kind denial
 has 'of the policy' "$out" 'code=policy'
 has 'and of trust' "$out" 'code=trust'
