@@ -15,10 +15,10 @@
 #include "policies/broker/egress_priv.h"
 
 enum { POOL = 32 << 20, LEAST_READ = 4096, LEAST_HEAD = 16384 };
-enum { ACCEPT_AT_ONCE = 64, OVER_MAX = 64, OWN_FILES = 128, AGAIN_MS = 100 };
+enum { ACCEPT_AT_ONCE = 64, OVER_MAX = 64, LEAST_FILES = 64, AGAIN_MS = 100, THOUSAND = 1000 };
 
 static const struct bh_egress_limits usual = {
-    .connections = 1000, .head_ms = 30000, .connect_ms = 10000, .idle_ms = 600000, .total_ms = 86400000};
+    .connections = 1000, .rate = 500, .head_ms = 30000, .connect_ms = 10000, .idle_ms = 600000, .total_ms = 86400000};
 
 /* --- memory --- */
 
@@ -59,7 +59,7 @@ static void resume_all(struct bh_egress *e)
     e->paused = false;
     BH_LIST_FOREACH (it, next, &e->exits) {
         struct bh_egress_exit *x = BH_CONTAINER(it, struct bh_egress_exit, link);
-        if (has_room(x))
+        if (has_room(x) && !evtimer_pending(x->later, NULL))
             (void)event_add(x->acceptable, NULL);
     }
 }
@@ -80,6 +80,33 @@ static void on_reap(evutil_socket_t fd, short what, void *arg)
         bh_conn_free(BH_CONTAINER(it, struct bh_egress_conn, link));
     }
     resume_all(e);
+}
+
+/* A box that does nothing but connect takes neither this process nor the worker from others. */
+static bool may_begin(struct bh_egress_exit *x)
+{
+    const struct timeval tv = {.tv_usec = AGAIN_MS * 1000};
+    struct bh_mono now = bh_mono_now();
+    int64_t most = 2 * x->limits.rate * THOUSAND, ms = (now.ns - x->counted.ns) / BH_NS_PER_MS;
+    if (ms > 0) {
+        x->allowance = ms >= 2 * THOUSAND ? most : x->allowance + ms * x->limits.rate;
+        x->allowance = x->allowance > most ? most : x->allowance;
+        x->counted = now;
+    }
+    if (x->allowance >= THOUSAND)
+        return true;
+    (void)event_del(x->acceptable);
+    (void)event_add(x->later, &tv);
+    return false;
+}
+
+static void on_later(evutil_socket_t fd, short what, void *arg)
+{
+    struct bh_egress_exit *x = arg;
+    (void)fd;
+    (void)what;
+    if (!x->e->paused && has_room(x))
+        (void)event_add(x->acceptable, NULL);
 }
 
 /* No descriptors, no memory: others have to end first. */
@@ -106,11 +133,14 @@ static void on_acceptable(evutil_socket_t fd, short what, void *arg)
             (void)event_del(x->acceptable);
             return;
         }
+        if (!may_begin(x))
+            return;
         int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (client < 0) {
             on_accept_failed(e, errno);
             return;
         }
+        x->allowance -= THOUSAND;
         bh_conn_begin(x, client);
     }
 }
@@ -138,8 +168,8 @@ static void free_exit(struct bh_egress_exit *x)
 {
     end_conns(x, BH_EGRESS_CLOSED);
     bh_list_remove(&x->link);
-    if (x->acceptable)
-        event_free(x->acceptable);
+    event_free(x->acceptable);
+    event_free(x->later);
     bh_close(x->listener);
     bh_egress_policy_fini(&x->policy);
     bh_free(x->agent);
@@ -158,6 +188,7 @@ static struct bh_egress_limits read_limits(const struct bh_val *v)
 {
     struct bh_egress_limits limits = usual;
     read_limit(v, "connections", &limits.connections);
+    read_limit(v, "rate", &limits.rate);
     read_limit(v, "head_ms", &limits.head_ms);
     read_limit(v, "connect_ms", &limits.connect_ms);
     read_limit(v, "idle_ms", &limits.idle_ms);
@@ -196,7 +227,10 @@ static int on_open(struct bh_egress *e, int64_t id, const struct bh_val *msg, in
     bh_list_init(&x->link);
     bh_list_append(&e->exits, &x->link);
     x->acceptable = event_new(e->loop, x->listener, EV_READ | EV_PERSIST, on_acceptable, x);
-    BH_ASSERT(x->acceptable);
+    x->later = evtimer_new(e->loop, on_later, x);
+    BH_ASSERT(x->acceptable && x->later);
+    x->counted = bh_mono_now();
+    x->allowance = 2 * x->limits.rate * THOUSAND;
     if (!e->paused)
         (void)event_add(x->acceptable, NULL);
     return 0;
@@ -284,13 +318,13 @@ void bh_egress_decision(const struct bh_egress_conn *c, enum bh_egress_reason re
 
 /* --- the process --- */
 
-/* Each connection has two. */
+/* Each connection has two; a quarter is kept for sockets of boxes that are still to come, and for ourselves. */
 static size_t count_conns(void)
 {
     struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur <= OWN_FILES + 2)
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur < LEAST_FILES)
         return 1;
-    return (size_t)(files.rlim_cur - OWN_FILES) / 2;
+    return (size_t)(files.rlim_cur - files.rlim_cur / 4) / 2;
 }
 
 static int set_up(struct bh_egress *e, int control_fd, bh_lookup_fn *look_up, struct bh_err **err)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -59,7 +60,7 @@ void bh_conn_begin(struct bh_egress_exit *x, int client)
     c->over = (int64_t)x->n_conns >= x->limits.connections;
     c->timer = evtimer_new(x->e->loop, on_time, c);
     BH_ASSERT(c->timer);
-    (void)setsockopt(client, IPPROTO_TCP, 1 /* TCP_NODELAY */, &on, sizeof(on));
+    (void)setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     bh_list_init(&c->link);
     bh_list_append(&x->conns, &c->link);
     x->n_conns++;
@@ -124,24 +125,11 @@ void bh_conn_refuse(struct bh_egress_conn *c, enum bh_egress_reason reason)
     bh_conn_linger(c, text.data, text.len);
 }
 
-/* A public address can be the host's own: then the kernel would speak from it. */
-static bool is_own(const unsigned char address[static BH_ADDRESS_LEN])
-{
-    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(9)}, from;
-    socklen_t len = sizeof(from);
-    memcpy(&to.sin6_addr, address, BH_ADDRESS_LEN); /* IPv4 in its mapped form, which an IPv6 socket takes */
-    BH_CLEANUP_FD int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0 &&
-        getsockname(fd, (struct sockaddr *)&from, &len) == 0)
-        return memcmp(&from.sin6_addr, address, BH_ADDRESS_LEN) == 0;
-    return false;
-}
-
 static enum bh_egress_reason decide_address(const struct bh_egress_policy *p, const unsigned char *address)
 {
     enum bh_egress_reason reason = bh_egress_decide_address(p, address);
     bool by_site = bh_address_is_permitted(address, p->ranges, p->n_ranges);
-    return reason == BH_EGRESS_PUBLIC && !by_site && is_own(address) ? BH_EGRESS_OWN_HOST : reason;
+    return reason == BH_EGRESS_PUBLIC && !by_site && bh_address_is_own(address) ? BH_EGRESS_OWN_HOST : reason;
 }
 
 /* Of what the name has, what may be reached; the first of what may not gives the reason. */

@@ -32,6 +32,7 @@ struct bh_egress {
 
 struct bh_egress_limits {
     int64_t connections; /* of one box at once */
+    int64_t rate;        /* of new ones in a second, and twice as many at a stroke */
     int64_t head_ms, connect_ms, idle_ms, total_ms;
 };
 
@@ -43,8 +44,10 @@ struct bh_egress_exit {
     struct bh_egress_policy policy;
     struct bh_egress_limits limits;
     int listener;
-    struct event *acceptable;
+    struct event *acceptable, *later; /* the latter while it has to wait */
     size_t n_conns;
+    struct bh_mono counted;
+    int64_t allowance; /* new connections, in thousandths, at that time */
 };
 
 struct bh_egress_conn {
@@ -91,6 +94,8 @@ void bh_conn_listen(struct bh_egress_conn *c);
 
 /* egress_connect.c: to one of c->addresses. */
 void bh_conn_connect(struct bh_egress_conn *c);
+/* Whether the host itself has the address: then the kernel would speak from it. */
+bool bh_address_is_own(const unsigned char address[static BH_ADDRESS_LEN]);
 
 /* egress_flow.c: both are connected. */
 void bh_conn_flow(struct bh_egress_conn *c);

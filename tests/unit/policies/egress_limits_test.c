@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "tests/support/t.h"
@@ -270,6 +271,30 @@ static void a_thousand_and_one(void **state)
     }
 }
 
+/* Twice the rate at a stroke, the rest one after the other; another box does not wait. */
+static void a_box_that_only_connects(void **state)
+{
+    enum { RATE = 10, MANY = 28 };
+    struct t_rig *rig = *state;
+    uint16_t port = t_rig_open(rig, 1, "up.example", "{\"rate\":10}"), other = t_rig_open(rig, 2, "up.example", NULL);
+    int client[MANY], one, upstream;
+    struct bh_mono began = bh_mono_now();
+    for (int i = 0; i < MANY; i++) {
+        client[i] = t_rig_client(port);
+        t_says(client[i], "CONNECT other.example:443 HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    for (int i = 0; i < 2 * RATE; i++)
+        t_rig_decision(rig, "other.example", "deny", "not-listed", NULL, NULL);
+    t_rig_tunnel(rig, other, "up.example", &one, &upstream);
+    for (int i = 2 * RATE; i < MANY; i++)
+        t_rig_decision(rig, "other.example", "deny", "not-listed", NULL, NULL);
+    T_TRUE(bh_mono_now().ns - began.ns >= (MANY - 2 * RATE - 1) * BH_NS_PER_S / RATE);
+    for (int i = 0; i < MANY; i++)
+        bh_close(client[i]);
+    bh_close(one);
+    bh_close(upstream);
+}
+
 /* The worker sets the pace: while it does not listen, decisions wait, and none is lost. */
 static void a_worker_that_does_not_listen(void **state)
 {
@@ -277,7 +302,7 @@ static void a_worker_that_does_not_listen(void **state)
     static int clients[MANY];
     struct t_rig *rig = *state;
     need_files();
-    uint16_t port = t_rig_open(rig, 1, "up.example", NULL);
+    uint16_t port = t_rig_open(rig, 1, "up.example", "{\"rate\":100000}");
     for (int i = 0; i < MANY; i++) {
         clients[i] = t_rig_client(port);
         t_says(clients[i], "CONNECT other.example:443 HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -300,6 +325,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_frozen_client_piles_nothing_up, start, stop),
         cmocka_unit_test_setup_teardown(a_frozen_host_is_cut_in_the_end, start, stop),
         cmocka_unit_test_setup_teardown(a_box_has_so_many_connections, start, stop),
+        cmocka_unit_test_setup_teardown(a_box_that_only_connects, start, stop),
         cmocka_unit_test_setup_teardown(a_thousand_and_one, start_big, stop),
         cmocka_unit_test_setup_teardown(a_worker_that_does_not_listen, start_big, stop),
     };
