@@ -66,7 +66,7 @@ YAML
 run 0 'an agent calls a service' p.yaml
 out=$(logs)
 has 'at a local URL' "$out" 'url http://127.0.0.1:4101/v1 unused'
-has 'with a key that is added outside' "$out" 'answer {"content": [], "usage": {"input_tokens": 10, "output_tokens": 5}}'
+has 'with a key that is added outside' "$out" '"content": [{"type": "text", "text": "hello"}]'
 has 'what is not allowed is refused, with what to add' "$out" 'refused 403 {"error":{"type":"bulkhead","message":"endpoint '\''model'\'' does not allow this call: to permit it, add \"POST /v1/admin\"'
 has 'a reply that holds the secret is cut' "$out" 'cut curl: ('
 lacks 'and the secret is in no log' "$out" sk-canary

@@ -318,7 +318,7 @@ def a_box_that_reads_nothing(upstream, broker):
         sock.connect(("127.0.0.1", way.port))
         send_request(sock, "/v1/forever")
         frozen.append(sock)
-    for _ in range(50):
+    for _ in range(10):
         same(other.get("/v1/small").body, b"ok")
     with open(f"/proc/{broker.process.pid}/statm", encoding="ascii") as f:
         resident = int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -331,7 +331,12 @@ def a_box_that_reads_nothing(upstream, broker):
 def an_answer_without_end(upstream, broker):
     """a reply that never ends, and one that never comes, are cut by the limits on time"""
     way = broker.open(upstream.url(), limits={"total_s": 1})
-    same(way.get("/v1/forever").whole, False)
+    sock = way.connect()
+    send_request(sock, "/v1/forever")
+    last = b""
+    while got := sock.recv(1 << 20):
+        last = (last + got)[-7:]
+    same(last == b"\r\n0\r\n\r\n", False)
     same(way.call()["reason"], "timeout")
     silent = broker.open(upstream.url(), instance="i2", limits={"idle_s": 1})
     reply = silent.get("/v1/hang", "POST", b"{}")

@@ -91,6 +91,19 @@ class Service(http.server.BaseHTTPRequestHandler):
         else:
             self.answer(self.server.message)
 
+    def on_completions(self):
+        """The chat of OpenAI: another header, another form of events."""
+        text = self.body()
+        if self.headers.get("authorization") != "Bearer " + SECRET or self.headers.get("x-api-key"):
+            self.answer({"error": {"message": "who are you?"}}, 401)
+        elif b'"stream":true' in text.replace(b" ", b""):
+            self.begin_stream("text/event-stream")
+            for event in self.server.chunks:
+                self.chunk(event)
+            self.chunk(b"")
+        else:
+            self.answer(self.server.completion)
+
     def on_small(self):
         self.body()
         self.answer(b"ok")
@@ -188,7 +201,7 @@ class Upstream(http.server.ThreadingHTTPServer):
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(f"{folder}/cert.pem", f"{folder}/key.pem")
             self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     def handle_error(self, *_):
         pass
