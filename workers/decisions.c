@@ -112,8 +112,11 @@ static struct bh_val *add_line(struct bh_decisions *d, enum bh_audit_kind kind)
     return fields;
 }
 
+/* `time` is when the line was written; `at` when it was decided. */
 static void copy_fields(struct bh_val *to, const struct bh_val *from, const char *const *keys)
 {
+    if (bh_val_str_of(from, "time"))
+        bh_val_set_str(to, "at", bh_val_str_of(from, "time"));
     for (; *keys; keys++) {
         const struct bh_val *v = bh_val_get(from, *keys);
         if (v)

@@ -104,6 +104,16 @@ printf 'allow: {ranges: [127.0.0.0/8, "::1/128"]}\n' > site.yaml
 export BULKHEAD_SITE=$work/site.yaml
 run() { expect "$1" "$2" bulkhead run "$3" --grant; }
 logs() { bulkhead logs @latest --no-prefix "$@"; }
+# They let nobody but root look at their program.
+brokers() {
+  local p
+  for p in /proc/[0-9]*; do
+    case "$({ tr '\0' ' ' < "$p/cmdline"; } 2> /dev/null)" in
+      "$work/bin/bulkhead-broker "*) printf '%s\n' "${p#/proc/}" ;;
+    esac
+  done
+}
+no_brokers() { [ -z "$(brokers)" ]; }
 # Of the audit log: VERDICT REASON HOST:PORT of every connection of the newest run.
 decisions() {
   python3 - "$BULKHEAD_HOME" "$(bulkhead show @latest -o json | field '["run"]')" << 'PY'
@@ -276,12 +286,7 @@ YAML
 pid=$!
 wait_until grep -q '^run ' run.err
 wait_until last_line_is @latest a waiting
-# It lets nobody but root look at its program.
-for p in /proc/[0-9]*; do
-  case "$(tr '\0' ' ' 2> /dev/null < "$p/cmdline")" in
-    "$work/bin/bulkhead-broker "*) kill -s KILL "${p#/proc/}" ;;
-  esac
-done
+for p in $(brokers); do kill -s KILL "$p"; done
 status=0
 wait "$pid" || status=$?
 same 'an agent whose broker has died is tried again' "$status" 0
@@ -290,6 +295,33 @@ has '  it failed by the host' "$out" "'reason': 'host'"
 has '  which says why' "$out" 'the broker through which its box reached the network has ended'
 has '  and the next one has a new broker' "$(logs)" hello
 check '  nothing is left' wait_for_none
+
+# --- many at once, and an end by force
+cat > many.yaml << YAML
+version: 1
+name: many
+agents:
+  - name: a
+    network: {allow: ["$host:$port"]}
+    attempts: {count: 6, select: all}
+    run: '$get http://$host:$port/hello; echo \$HTTP_PROXY'
+YAML
+run 0 'attempts side by side' many.yaml
+same '  each reach it' "$(logs | grep -c hello)" 6
+same '  through a proxy of their own at the same port' "$(logs | grep -c http://127.0.0.1:3128)" 6
+same '  and each is written down' "$(decisions | grep -c 'allow listed')" 6
+cat > hangs.yaml << YAML
+version: 1
+name: hangs
+agents: [{name: a, network: {allow: ["$host:$port"]}, run: '$get http://$host:$port/hello; exec sleep 86393'}]
+YAML
+"$work/bin/bulkhead" run hangs.yaml --grant > run.out 2> run.err &
+pid=$!
+wait_until grep -q '^run ' run.err
+check 'a run is killed' wait_until last_line_is @latest a hello
+kill_run
+check '  no broker outlives it' wait_until no_brokers
+check '  and nobody else' wait_for_none
 
 # --- what cannot be had
 printf 'version: 1\nname: t\nagents: [{name: a, run: "true", network: host}]\n' > host.yaml
