@@ -92,7 +92,7 @@ static size_t stuff(int fd, size_t most)
 static void a_head_that_never_comes(void **state)
 {
     struct t_rig *rig = *state;
-    uint16_t port = t_rig_open(rig, 1, "up.example", "{\"head_ms\":100}");
+    uint16_t port = t_rig_open(rig, 1, "up.example", "{\"head_ms\":500}");
     BH_CLEANUP_BUF struct bh_buf answer = BH_BUF_INIT, nothing = BH_BUF_INIT;
     BH_CLEANUP_FD int client = t_rig_client(port), silent = t_rig_client(port);
     t_says(client, "CONNECT up.exam");
@@ -106,7 +106,7 @@ static void a_head_that_never_comes(void **state)
 static void silence_ends_a_connection(void **state)
 {
     struct t_rig *rig = *state;
-    uint16_t port = t_rig_open(rig, 1, "up.example", "{\"idle_ms\":150}");
+    uint16_t port = t_rig_open(rig, 1, "up.example", "{\"idle_ms\":1000}");
     BH_CLEANUP_BUF struct bh_buf left = BH_BUF_INIT;
     int client, upstream;
     t_rig_tunnel(rig, port, "up.example", &client, &upstream);
@@ -122,7 +122,7 @@ static void silence_ends_a_connection(void **state)
 static void everything_has_an_end(void **state)
 {
     struct t_rig *rig = *state;
-    uint16_t port = t_rig_open(rig, 1, "up.example", "{\"idle_ms\":10000,\"total_ms\":300}");
+    uint16_t port = t_rig_open(rig, 1, "up.example", "{\"idle_ms\":10000,\"total_ms\":1500}");
     int client, upstream;
     char byte;
     t_rig_tunnel(rig, port, "up.example", &client, &upstream);
@@ -205,7 +205,7 @@ static void a_frozen_client_piles_nothing_up(void **state)
 static void a_frozen_host_is_cut_in_the_end(void **state)
 {
     struct t_rig *rig = *state;
-    uint16_t port = t_rig_open(rig, 1, "up.example", "{\"idle_ms\":700}");
+    uint16_t port = t_rig_open(rig, 1, "up.example", "{\"idle_ms\":1500}");
     int client, frozen;
     t_rig_tunnel(rig, port, "up.example", &client, &frozen);
     assert_in_range(stuff(client, 256 * MIB), 1, 64 * MIB);
