@@ -102,12 +102,37 @@ static void check_files(struct bh_planner *pl, const struct bh_plan_box *box)
     }
 }
 
+/*
+ * What a gate let in for one can be read by all who share its box. Those who do so by name are labelled with it; who
+ * was put into the crew's box because nothing spoke against it is not.
+ */
+static void check_bystanders(struct bh_planner *pl, const struct bh_plan_box *box)
+{
+    const struct bh_plan_agent *reader = NULL, *other = NULL;
+    for (size_t i = 0; i < box->n_agents; i++) {
+        const struct bh_plan_agent *a = &pl->plan->agents[box->agents[i]];
+        reader = !reader && a->label == BH_TAINTED ? a : reader;
+        other = !other && a->label == BH_TRUSTED ? a : other;
+    }
+    if (!reader || !other)
+        return;
+    struct bh_err *err = NULL;
+    bh_err_set(&err, BH_E_TRUST, 0, "agent '%s' lets tainted artifacts in and cannot share box '%s' with agent '%s'",
+               reader->name, box->id, other->name);
+    bh_err_detail(&err, "tainted: %s", reader->why);
+    bh_err_hint(&err, "leave 'topology' and 'box' of '%s' away, and the plan puts it into a box of its own",
+                reader->name);
+    bh_planner_report(pl, err, reader->doc->name.pos, reader->doc->path);
+}
+
 void bh_box_trust_check(struct bh_planner *pl, size_t index)
 {
     const struct bh_plan_box *box = &pl->plan->boxes[index];
     check_files(pl, box);
-    if (box->label != BH_TAINTED)
+    if (box->label != BH_TAINTED) {
+        check_bystanders(pl, box);
         return;
+    }
     if (box->n_powers > 0)
         refuse_powers(pl, box);
     else if (box->n_agents > 1 && strcmp(box->id, "crew") == 0)

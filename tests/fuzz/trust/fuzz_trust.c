@@ -55,6 +55,18 @@ static void check_box(const struct bh_plan *plan, const struct bh_plan_box *box)
         BH_ASSERT(bh_streq(box->network, "none") || *box->network == '{');
 }
 
+/* The round before lies before all. */
+static void check_rounds(const struct bh_plan *plan, size_t from, size_t reader)
+{
+    const struct bh_plan_agent *a = &plan->agents[from], *b = &plan->agents[reader];
+    bool repeats = a->stage >= 0 && a->stage == b->stage && plan->pipeline->stages[a->stage].repeat;
+    if (!repeats || from == reader)
+        return;
+    BH_ASSERT(!a->private_why || b->private_why);
+    if (a->label == BH_TAINTED && a->n_outputs > 0 && b->n_gates == 0)
+        BH_ASSERT(plan->boxes[b->box].label == BH_TAINTED);
+}
+
 static void check_plan(const struct bh_plan *plan)
 {
     for (size_t i = 0; i < plan->n_agents; i++) {
@@ -67,6 +79,8 @@ static void check_plan(const struct bh_plan *plan)
             BH_ASSERT(plan->boxes[a->box].n_powers == 0 || a->gated ||
                       bh_plan_gate_of(a->gates, a->n_gates, a->steered_by[k]));
     }
+    for (size_t i = 0; plan->n_agents <= 32 && i < plan->n_agents * plan->n_agents; i++)
+        check_rounds(plan, i / plan->n_agents, i % plan->n_agents);
     for (size_t b = 0; b < plan->n_boxes; b++)
         check_box(plan, &plan->boxes[b]);
 }
@@ -147,7 +161,8 @@ static void add_agent(struct dice *d, unsigned agent, const char *indent, struct
     if (roll(d, 5) == 0)
         bh_buf_adds(out, PICK(d, ", secrets: [k]", ", endpoints: [e]"));
     if (roll(d, 3) == 0)
-        bh_buf_adds(out, PICK(d, ", box: lab", ", box: den", ", topology: per-agent", ", topology: shared-box"));
+        bh_buf_adds(out, PICK(d, ", box: lab", ", box: den", ", box: crew", ", box: crew-tainted",
+                              ", topology: per-agent", ", topology: shared-box"));
     if (roll(d, 8) == 0)
         bh_buf_adds(out, PICK(d, ", network: public", ", network: {setup: public}", ", network: {run: public}"));
     if (roll(d, 8) == 0) {

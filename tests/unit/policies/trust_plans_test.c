@@ -200,6 +200,11 @@ static const struct trust_row gates[] = {
           "  - {name: b, run: x, box: lab, inputs: [own.txt], outputs: [o]}\n  - {name: c, run: x, inputs: [o]}\n",
      "r=untrusted: true;a=page ← r (untrusted: true);b=shares a box with a ← page ← r (untrusted: true);c=o ← b, which "
      "shares a box with a ← page ← r (untrusted: true);"},
+    {"but who is in the crew's box without having asked for it is not told so",
+     READER "  - {name: a, run: x, topology: shared-box, inputs: [page], accept: {page: {validate: {kind: json}}}}\n"
+            "  - {name: b, run: x, inputs: [own.txt]}\n",
+     "trust: agent 'a' lets tainted artifacts in and cannot share box 'crew' with agent 'b' | tainted: page ← r "
+     "(untrusted: true)\n"},
     {"a gate of one does not help another in the box",
      HEAD "boxes: {lab: {}}\nagents:\n  - {name: r, run: x, untrusted: true, outputs: [page]}\n"
           "  - {name: a, run: x, box: lab, inputs: [page], accept: {page: {approve: true}}}\n"
