@@ -104,7 +104,7 @@ static bool goes_on(const struct bh_call *call, const struct bh_http_header *h)
                                        "authorization", "x-api-key",      "api-key", "forwarded",       "via"};
     const char *connection = bh_http_get(&call->conn->req, "connection");
     for (size_t i = 0; i < BH_ARRAY_LEN(ours); i++) {
-        if (!strcasecmp(h->name, ours[i]))
+        if (bh_header_is(h->name, ours[i]))
             return false;
     }
     if (bh_http_is_hop(h->name) || (connection && bh_http_list_has(connection, h->name)))

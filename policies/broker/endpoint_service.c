@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/buf.h"
 #include "base/json.h"
@@ -245,11 +244,28 @@ bool bh_service_permits(const struct bh_service *s, const unsigned char address[
     return bh_address_kind(address) == BH_ADDRESS_PUBLIC || bh_address_is_permitted(address, s->ranges, s->n_ranges);
 }
 
+static char folded(char c)
+{
+    return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* `name` up to its end or, of a line, its colon. */
+static bool same_header(const char *name, const char *line)
+{
+    while (*name && folded(*name) == folded(*line))
+        name++, line++;
+    return *name == '\0' && (*line == '\0' || *line == ':' || *line == ';');
+}
+
+bool bh_header_is(const char *name, const char *other)
+{
+    return same_header(name, other);
+}
+
 bool bh_service_sets(const struct bh_service *s, const char *header)
 {
-    size_t len = strlen(header);
     for (size_t i = 0; i < s->n_headers; i++) {
-        if (!strncasecmp(s->headers[i], header, len) && strchr(":;", s->headers[i][len]))
+        if (same_header(header, s->headers[i]))
             return true;
     }
     return false;

@@ -35,5 +35,7 @@ void bh_service_free(struct bh_service *s); /* NULL is fine; whatever refs says 
 char *bh_service_key(const struct bh_val *msg);
 
 bool bh_service_permits(const struct bh_service *s, const unsigned char address[static 16]);
+/* Whether two names of headers are one to some service: case does not count, and gateways make '_' of '-'. */
+bool bh_header_is(const char *name, const char *other);
 /* Whether the service sets this header itself. */
 bool bh_service_sets(const struct bh_service *s, const char *header);
