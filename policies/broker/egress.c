@@ -341,7 +341,7 @@ static int set_up(struct bh_egress *e, int control_fd, bh_lookup_fn *look_up, st
     e->reaper = evtimer_new(e->loop, on_reap, e);
     e->again = evtimer_new(e->loop, on_again, e);
     BH_ASSERT(e->reaper && e->again);
-    e->lookups = bh_lookups_new(e->loop, look_up);
+    e->lookups = bh_lookups_new(e->loop, look_up, BH_LOOKUP_PATIENCE_MS);
     return bh_control_new(e->loop, control_fd, &control_ops, e, &e->control, err);
 }
 

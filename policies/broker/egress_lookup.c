@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "policies/host_name.h"
 
-enum { HELPERS = 16, OF_ONE = 4, PATIENCE_S = 12, HELPER_FD = 3 };
+enum { HELPERS = 16, OF_ONE = 4, HELPER_FD = 3 };
 
 struct answer {
     int n;
@@ -47,6 +47,7 @@ struct bh_lookup {
 struct bh_lookups {
     struct event_base *loop;
     bh_lookup_fn *look_up;
+    struct timeval patience;
     struct bh_list queue;
     struct event *pump;
     struct helper helpers[HELPERS];
@@ -225,7 +226,6 @@ static struct helper *idle_helper(struct bh_lookups *all)
 /* Whether the helper has it; one that cannot be started or spoken to fails the lookup. */
 static void hand_over(struct helper *h, struct bh_lookup *lookup)
 {
-    const struct timeval patience = {.tv_sec = PATIENCE_S};
     bh_list_remove(&lookup->link);
     lookup->helper = h;
     h->lookup = lookup;
@@ -235,7 +235,7 @@ static void hand_over(struct helper *h, struct bh_lookup *lookup)
         give_up(h);
         return;
     }
-    (void)event_add(h->patience, &patience);
+    (void)event_add(h->patience, &h->all->patience);
     if (send(h->sock, lookup->name, strlen(lookup->name), MSG_NOSIGNAL) < 0)
         give_up(h);
 }
@@ -256,11 +256,12 @@ static void on_pump(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-struct bh_lookups *bh_lookups_new(struct event_base *loop, bh_lookup_fn *look_up)
+struct bh_lookups *bh_lookups_new(struct event_base *loop, bh_lookup_fn *look_up, int64_t patience_ms)
 {
     struct bh_lookups *all = bh_alloc(sizeof(*all));
     all->loop = loop;
     all->look_up = look_up;
+    all->patience = (struct timeval){.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000};
     bh_list_init(&all->queue);
     all->pump = evtimer_new(loop, on_pump, all);
     BH_ASSERT(all->pump);

@@ -25,7 +25,9 @@ int bh_lookup_host(const char *name, unsigned char ret[BH_LOOKUP_MAX][BH_ADDRESS
 /* n is -1 where nobody could be asked, or it took too long. */
 typedef void bh_lookup_done_fn(void *arg, const unsigned char addresses[][BH_ADDRESS_LEN], int n);
 
-struct bh_lookups *bh_lookups_new(struct event_base *loop, bh_lookup_fn *look_up);
+#define BH_LOOKUP_PATIENCE_MS 12000
+/* `patience_ms`: what one lookup may take. */
+struct bh_lookups *bh_lookups_new(struct event_base *loop, bh_lookup_fn *look_up, int64_t patience_ms);
 void bh_lookups_free(struct bh_lookups *all); /* NULL is fine; kills the helpers, no callback comes any more */
 
 /* `who` shares the helpers with others: one who asks for much waits alone. The handle is good until the callback. */
