@@ -65,14 +65,11 @@ static struct bh_lease_secret refs[] = {
 
 static struct bh_lease lease_with(const char **command, size_t n)
 {
+    static char agent[] = "a", box[] = "a";
     refs[1].command = (char **)(uintptr_t)command;
     refs[1].n_command = n;
-    return (struct bh_lease){.agent = (char[]){"a"},
-                             .attempt = 2,
-                             .try_ = 1,
-                             .box.id = (char[]){"a"},
-                             .secrets = refs,
-                             .n_secrets = BH_ARRAY_LEN(refs)};
+    return (struct bh_lease){
+        .agent = agent, .attempt = 2, .try_ = 1, .box.id = box, .secrets = refs, .n_secrets = BH_ARRAY_LEN(refs)};
 }
 
 static void find(const struct bh_lease *lease)
