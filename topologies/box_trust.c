@@ -103,8 +103,9 @@ static void check_files(struct bh_planner *pl, const struct bh_plan_box *box)
 }
 
 /*
- * What a gate let in for one can be read by all who share its box. Those who do so by name are labelled with it; who
- * was put into the crew's box because nothing spoke against it is not.
+ * What one has read or was let in, all who share its box can read. Those who joined it like that one are labelled with
+ * it; in the crews' boxes some stand by name and others because nothing spoke against it, and these do not know of each
+ * other.
  */
 static void check_bystanders(struct bh_planner *pl, const struct bh_plan_box *box)
 {
@@ -117,11 +118,12 @@ static void check_bystanders(struct bh_planner *pl, const struct bh_plan_box *bo
     if (!reader || !other)
         return;
     struct bh_err *err = NULL;
-    bh_err_set(&err, BH_E_TRUST, 0, "agent '%s' lets tainted artifacts in and cannot share box '%s' with agent '%s'",
-               reader->name, box->id, other->name);
+    bool let_in = box->label != BH_TAINTED;
+    bh_err_set(&err, BH_E_TRUST, 0, "agent '%s' %s and cannot share box '%s' with agent '%s'", reader->name,
+               let_in ? "lets tainted artifacts in" : "is tainted", box->id, other->name);
     bh_err_detail(&err, "tainted: %s", reader->why);
-    bh_err_hint(&err, "leave 'topology' and 'box' of '%s' away, and the plan puts it into a box of its own",
-                reader->name);
+    bh_err_hint(&err, "leave 'topology' and 'box' of '%s' away, and the plan finds another box for it",
+                let_in ? reader->name : other->name);
     bh_planner_report(pl, err, reader->doc->name.pos, reader->doc->path);
 }
 
@@ -129,12 +131,10 @@ void bh_box_trust_check(struct bh_planner *pl, size_t index)
 {
     const struct bh_plan_box *box = &pl->plan->boxes[index];
     check_files(pl, box);
-    if (box->label != BH_TAINTED) {
-        check_bystanders(pl, box);
-        return;
-    }
-    if (box->n_powers > 0)
+    if (box->label == BH_TAINTED && box->n_powers > 0)
         refuse_powers(pl, box);
-    else if (box->n_agents > 1 && strcmp(box->id, "crew") == 0)
+    else if (box->label == BH_TAINTED && box->n_agents > 1 && strcmp(box->id, "crew") == 0)
         refuse_sharing(pl, box);
+    else
+        check_bystanders(pl, box);
 }

@@ -129,7 +129,7 @@ static const char *pick(struct dice *d, const char *const *words, size_t n)
 static void add_artifact(struct dice *d, unsigned agent, struct bh_buf *out)
 {
     if (agent > 0 && roll(d, 3) > 0)
-        bh_buf_addf(out, "o%u", roll(d, agent));
+        bh_buf_addf(out, "o%u%s", roll(d, agent), roll(d, 6) == 0 ? "@1" : "");
     else
         bh_buf_adds(out, PICK(d, "bad", "own", "mine", "'*'", "'o*'", "both"));
 }
@@ -156,6 +156,8 @@ static void add_agent(struct dice *d, unsigned agent, const char *indent, struct
     }
     if (roll(d, 6) == 0)
         bh_buf_adds(out, ", untrusted: true");
+    if (roll(d, 6) == 0)
+        bh_buf_adds(out, PICK(d, ", attempts: 2", ", attempts: {count: 2, select: all}", ", prepare: y"));
     if (roll(d, 3) == 0)
         add_accept(d, agent, out);
     if (roll(d, 5) == 0)
@@ -194,7 +196,8 @@ static void look_at_dice(const uint8_t *data, size_t size)
     struct dice d = {.data = data, .size = size};
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
     bh_buf_addf(&out,
-                "version: 1\nname: t\nsecrets: {k: {env: K}}\nboxes: {lab: {}, den: {network: public}}\n"
+                "version: 1\nname: t\nsecrets: {k: {env: K}}\nboxes: {lab: {}, den: {network: public}, crew: {}, "
+                "crew-tainted: {}}\n"
                 "endpoints: {e: {upstream: 'https://e.org', allow: ['POST /x'], tainted: %s}}\n"
                 "sources: {bad: {file: b, untrusted: true}, own: {file: o}, mine: {file: m, private: true},\n"
                 "  both: {file: z, untrusted: true, private: true}}\n%s",

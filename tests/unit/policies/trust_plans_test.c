@@ -205,6 +205,11 @@ static const struct trust_row gates[] = {
             "  - {name: b, run: x, inputs: [own.txt]}\n",
      "trust: agent 'a' lets tainted artifacts in and cannot share box 'crew' with agent 'b' | tainted: page ← r "
      "(untrusted: true)\n"},
+    {"nor is who joins the crew of the tainted by name",
+     "boxes: {crew-tainted: {}}\n" READER "  - {name: a, run: x, inputs: [page]}\n"
+     "  - {name: b, run: x, box: crew-tainted, inputs: [own.txt]}\n",
+     "trust: agent 'a' is tainted and cannot share box 'crew-tainted' with agent 'b' | tainted: page ← r (untrusted: "
+     "true)\n"},
     {"a gate of one does not help another in the box",
      HEAD "boxes: {lab: {}}\nagents:\n  - {name: r, run: x, untrusted: true, outputs: [page]}\n"
           "  - {name: a, run: x, box: lab, inputs: [page], accept: {page: {approve: true}}}\n"
