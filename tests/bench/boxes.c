@@ -2,10 +2,10 @@
 /*
  * What boxes cost, for tests/bench/boxes, which reads the lines "KEY VALUE" that this prints.
  *
- *   series [-n N] [-w] [-o] DIR [-- COMMAND…]
+ *   series [-n N] [-w] [-t] [-o] DIR [-- COMMAND…]
  *
  * create, exec, destroy, one after the other, in turns with bwrap, the bare program and COMMAND (-o: boxes alone; -w:
- * with a writable /usr)
+ * with a writable /usr; -t: a file is written in them, and in those of bwrap, which get a tmpfs for it)
  *
  *   parallel [-n N] DIR
  *
@@ -43,6 +43,10 @@ extern char **environ;
 
 static const char *const bwrap[] = {"bwrap", "--unshare-all", "--ro-bind", "/", "/", PROGRAM, NULL};
 static const char *const plain[] = {PROGRAM, NULL};
+static const char *const bwrap_touch[] = {"bwrap",   "--unshare-all", "--ro-bind",  "/",      "/",
+                                          "--tmpfs", "/tmp",          "/bin/touch", "/tmp/x", NULL};
+static const char *const touch[] = {"/bin/touch", "/tmp/x", NULL};
+static const char *const *ours = plain, *const *theirs = bwrap; /* what is run */
 
 BH_NORETURN static void die(const char *what, const char *why)
 {
@@ -79,7 +83,7 @@ static void exec_in(struct kit *k, struct kit_box *b, int null)
     static const char *const env[] = {"PATH=/usr/bin:/bin", NULL};
     bool done = false;
     struct bh_exec_spec spec = {
-        .argv = plain, .env = env, .cwd = "/", .stdin_fd = null, .stdout_fd = null, .stderr_fd = null};
+        .argv = ours, .env = env, .cwd = "/", .stdin_fd = null, .stdout_fd = null, .stderr_fd = null};
     k->boxes->ops->exec(b->box, &spec, on_exec, &done);
     kit_wait(k, &done);
 }
@@ -169,7 +173,7 @@ static void series(const struct options *o)
             one_box(&k, &o->how, null, &m);
         if (o->only_boxes)
             continue;
-        block_of(bwrap, &m.bwrap);
+        block_of(theirs, &m.bwrap);
         block_of(plain, &m.plain);
         if (o->other)
             block_of(o->other, &m.other);
@@ -247,7 +251,7 @@ static void hear_all(const struct runner *runners)
 static void parallel(const struct options *o)
 {
     struct runner runners[LAUNCHERS];
-    struct series ours = {0}, theirs = {0}, ratios = {0};
+    struct series box = {0}, other = {0}, ratios = {0};
     BH_CLEANUP_FREE char *script =
         bh_asprintf("seq %zu | xargs -P%d -I{} bwrap --unshare-all --ro-bind / / " PROGRAM, o->n, LAUNCHERS);
     const char *shell[] = {"sh", "-c", script, NULL};
@@ -261,8 +265,8 @@ static void parallel(const struct options *o)
         tell_all(runners, GO);
         hear_all(runners);
         double end = series_now_us();
-        series_add(&theirs, (middle - start) / (double)o->n);
-        series_add(&ours, (end - middle) / (double)o->n);
+        series_add(&other, (middle - start) / (double)o->n);
+        series_add(&box, (end - middle) / (double)o->n);
         series_add(&ratios, (middle - start) / (end - middle));
     }
     tell_all(runners, STOP);
@@ -271,11 +275,11 @@ static void parallel(const struct options *o)
         (void)waitpid(runners[i].pid, NULL, 0);
         bh_close(runners[i].hear);
     }
-    print("parallel_box", &ours);
-    print("parallel_bwrap", &theirs);
+    print("parallel_box", &box);
+    print("parallel_bwrap", &other);
     printf("speedup %.2f\n", series_percentile(&ratios, 50));
-    series_fini(&ours);
-    series_fini(&theirs);
+    series_fini(&box);
+    series_fini(&other);
     series_fini(&ratios);
 }
 
@@ -375,7 +379,8 @@ static void first(const struct options *o)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: bench_boxes series|parallel|alive|first [-n N] [-w] [-o] [-b BASE]… DIR [-- COMMAND…]\n");
+    fprintf(stderr,
+            "usage: bench_boxes series|parallel|alive|first [-n N] [-w] [-t] [-o] [-b BASE]… DIR [-- COMMAND…]\n");
     return 2;
 }
 
@@ -389,11 +394,13 @@ int main(int argc, char **argv)
         return usage();
     const char *what = argv[1];
     optind = 2;
-    while ((opt = getopt(argc, argv, "+n:wob:")) != -1) {
+    while ((opt = getopt(argc, argv, "+n:wtob:")) != -1) {
         if (opt == 'n' && bh_parse_int(optarg, &value) == 0 && value > 0)
             o.n = (size_t)value;
         else if (opt == 'w')
             o.how.writable_usr = true;
+        else if (opt == 't')
+            ours = touch, theirs = bwrap_touch;
         else if (opt == 'o')
             o.only_boxes = true;
         else if (opt == 'b' && o.how.n_base < BH_ARRAY_LEN(base))
