@@ -53,6 +53,7 @@ struct session {
     int signal; /* the first that came */
     bool hard;  /* a second one came */
     bool resumed;
+    bool over; /* the run has ended, perhaps before the loop began: what a person decided while it was dead ends it */
     struct bh_policy policy;
     char *watched; /* limits that are not enforced, with the site's leave: bh_run_limits_check */
     struct bh_err *failed;
@@ -155,6 +156,7 @@ static void on_attempt(void *arg, size_t index)
 static void on_ended(void *arg, enum bh_run_status status BH_UNUSED)
 {
     struct session *s = arg;
+    s->over = true;
     (void)event_base_loopbreak(s->loop);
 }
 
@@ -428,7 +430,7 @@ static int drive(struct session *s, struct bh_err **err)
     if (s->options->watch.started)
         s->options->watch.started(s->options->watch.arg, s->id.s, bh_live_run_plan(s->run), bh_live_run_engine(s->run));
     begin(s);
-    if (!s->failed)
+    if (!s->failed && !s->over)
         (void)event_base_dispatch(s->loop);
     return 0;
 }
