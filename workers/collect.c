@@ -22,6 +22,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "workers/mask.h"
 #include "workers/output_glob.h"
 #include "workers/output_job.h"
 
@@ -267,6 +268,7 @@ static void submit_store(struct bh_collect *c, int fd, const struct wanted *w, b
     struct bh_store_job *job = bh_store_job_new(c->spec.run, fd, w ? w->name : "", w ? w->output->max_size : -1,
                                                 c->spec.lease->box.shared, sync);
     job->room = c->room;
+    job->mask = c->spec.mask ? bh_mask_ref(c->spec.mask) : NULL;
     c->job = bh_helper_submit(c->spec.helper, &ops, c, job);
 }
 

@@ -32,6 +32,7 @@ struct bh_collect_item {
     const struct bh_digest *digest, *later; /* of what was copied, and of what was there after a change; or NULL */
 };
 
+struct bh_mask;
 struct bh_collect_spec {
     struct bh_helper *helper;
     struct bh_run_files *run;
@@ -43,6 +44,7 @@ struct bh_collect_spec {
      */
     bool (*judge)(void *ctx, const struct bh_collect_item *item, struct bh_verdict *ret);
     void *judge_ctx;
+    struct bh_mask *mask; /* of the secrets that no output may hold, or NULL; borrowed likewise */
 };
 
 struct bh_collect;

@@ -263,6 +263,7 @@ static void on_closed(void *arg, int code, const struct bh_err *err)
         .source = {.ctx = e, .open = open_output, .forget = forget_opening},
         .judge = e->witness ? bh_witness_judge : NULL,
         .judge_ctx = e->witness,
+        .mask = e->mask,
     };
     e->collect = bh_collect_start(&spec, on_collected, e);
 }

@@ -7,12 +7,14 @@
  */
 #include "workers/mask.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "policies/needles.h"
 
-enum { OPEN_MIN = 4, LINE_MIN = 8, LINES_MAX = 64 };
+enum { OPEN_MIN = 4, LINE_MIN = 8, LINES_MAX = 64, PART = 256 * 1024 };
 
 struct bh_mask {
     unsigned refs;
@@ -184,4 +186,24 @@ char *bh_mask_text(const struct bh_mask *m, const char *text)
     bh_mask_push(&stream, text, strlen(text), true, &out);
     bh_mask_stream_fini(&stream);
     return bh_buf_take(&out);
+}
+
+int bh_mask_search(const struct bh_mask *m, int fd, const char **ret_name)
+{
+    BH_CLEANUP_FREE char *part = bh_alloc(PART);
+    struct bh_sieve sieve = {.set = m->needles};
+    const char *name = NULL, *pass;
+    size_t n_pass;
+    ssize_t n = 1;
+    for (off_t at = 0; n > 0 && !name; at += n) {
+        do
+            n = pread(fd, part, PART, at);
+        while (n < 0 && errno == EINTR);
+        if (n > 0)
+            name = bh_sieve_push(&sieve, part, (size_t)n, false, &pass, &n_pass);
+    }
+    explicit_bzero(part, PART);
+    bh_sieve_fini(&sieve);
+    *ret_name = name;
+    return n < 0 ? -1 : 0;
 }

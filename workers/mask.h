@@ -27,5 +27,8 @@ struct bh_mask_stream {
 void bh_mask_push(struct bh_mask_stream *s, const char *data, size_t len, bool last, struct bh_buf *out);
 void bh_mask_stream_fini(struct bh_mask_stream *s); /* wipes */
 
+/* The name of a value that the file holds, as it is or in base64 but not broken over lines; NULL where there is none.
+ * From any thread, while the mask is complete; the file's offset stays. 0, or -1 with errno. */
+int bh_mask_search(const struct bh_mask *m, int fd, const char **ret_name);
 /* A whole text. NULL where there is nothing to mask in it, or m is NULL; else the caller's. */
 char *bh_mask_text(const struct bh_mask *m, const char *text);

@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "workers/mask.h"
 
 static const char *kind_of(mode_t mode)
 {
@@ -116,6 +117,33 @@ static void of_put_error(struct bh_store_job *job, int rc, const struct bh_err *
                           job->name, (long long)job->max_size);
 }
 
+/*
+ * What an agent publishes is kept for as long as the run and goes to others: a value of its secrets in it is a mistake
+ * that is found while it can still be mended. False: the verdict says so.
+ */
+static bool holds_no_secret(struct bh_store_job *job)
+{
+    const char *secret = NULL;
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    BH_CLEANUP_FREE char *masked = bh_mask_text(job->mask, job->name);
+    if (masked) {
+        bh_verdict_failed(&job->verdict, BH_REASON_OUTPUT_INVALID,
+                          "the name of output '%s' holds the value of a secret", masked);
+        return false;
+    }
+    if (!job->mask)
+        return true;
+    if (bh_mask_search(job->mask, job->fd, &secret) < 0) {
+        int rc = bh_err_set(&err, BH_E_IO, errno, "cannot read output '%s'", job->name);
+        bh_verdict_host(&job->verdict, "storing outputs", rc, err);
+        return false;
+    }
+    if (secret)
+        bh_verdict_failed(&job->verdict, BH_REASON_OUTPUT_INVALID, "output '%s' holds the value of the secret '%s'",
+                          job->name, secret);
+    return !secret;
+}
+
 static void put(struct bh_store_job *job)
 {
     struct stat before, after;
@@ -125,7 +153,7 @@ static void put(struct bh_store_job *job)
         bh_verdict_host(&job->verdict, "storing outputs", rc, err);
         return;
     }
-    if (!check(job, &before))
+    if (!check(job, &before) || !holds_no_secret(job))
         return;
     job->held = job->watch && is_held(job->fd);
     int rc = bh_cas_put_fd(job->run->puts, job->fd, (before.st_mode & 0111) != 0, most(job), &job->object, &err);
@@ -155,6 +183,7 @@ void bh_store_job_free(void *data)
     struct bh_store_job *job = data;
     bh_close(job->fd);
     bh_run_files_unref(job->run);
+    bh_mask_unref(job->mask);
     bh_verdict_fini(&job->verdict);
     bh_free(job->name);
     bh_free(job);

@@ -10,12 +10,14 @@
 #include "workers/verdict.h"
 #include "workers/walk.h"
 
+struct bh_mask;
 struct bh_store_job {
     struct bh_run_files *run; /* counted */
     int fd;                   /* owned; -1: only sync */
     char *name;               /* of the output, for the verdict */
     int64_t max_size;         /* -1: none */
     int64_t room;             /* for this output, of what all of an execution may have; -1: no bound */
+    struct bh_mask *mask;     /* counted; NULL: nothing is looked for in it */
     bool watch;               /* others may be writing: a change while it is copied is a collision */
     bool sync;                /* afterwards, make all that was stored durable */
     bool stored;              /* `object` is what was copied, whatever the verdict */

@@ -194,6 +194,9 @@ name: wrong
 secrets: {key: {file: secret.txt}, bad: {command: [sh, -c, "cat secret.txt; exit 3"]}}
 agents:
   - {name: namer, secrets: [key], keep: never, run: 'touch "out/$KEY"', outputs: [wanted]}
+  - {name: leaky, secrets: [key], keep: never, run: 'echo "{token: $KEY}" > out/config', outputs: [config]}
+  - {name: wrapped, secrets: [key], keep: never, run: 'printf "user:%s" "$KEY" | base64 -w 0 > out/auth', outputs: [auth]}
+  - {name: named, secrets: [key], keep: never, run: 'echo x > "out/$KEY"', outputs: [{glob: "*"}]}
   - {name: failing, secrets: {KEY: bad}, run: 'true'}
 EOP
 expect 1 'a name is told, a value is not' bulkhead run --grant wrong.yaml --only namer -o json
@@ -202,6 +205,12 @@ lacks 'not in what is printed' "$out$errs" "$canary"
 bulkhead explain "$run" > got/text
 has 'the name that is a value is masked' "$(cat got/text)" '***'
 lacks 'wherever it is told' "$(cat got/text)" "$canary"
+expect 1 'an output that holds a value' bulkhead run --grant wrong.yaml --only leaky
+has 'is not taken' "$errs" "output 'config' holds the value of the secret 'key'"
+expect 1 'nor one that holds its base64' bulkhead run --grant wrong.yaml --only wrapped
+has 'which is told' "$errs" "output 'auth' holds the value of the secret 'key'"
+expect 1 'nor one of that name' bulkhead run --grant wrong.yaml --only named
+has 'which is told without it' "$errs" "the name of output '***' holds the value of a secret"
 expect 7 'a command that fails' bulkhead run --grant wrong.yaml --only failing
 has 'says which secret and why' "$errs" "secret 'bad' cannot be had: command 'sh' failed"
 lacks 'and nothing of what it printed' "$errs" "$canary"

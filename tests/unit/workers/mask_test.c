@@ -2,6 +2,10 @@
 /* What is taken out of an agent's output, in whatever pieces it comes, and what is not held back. */
 #include "workers/mask.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fd.h"
 #include "base/mem.h"
 #include "tests/support/t.h"
 
@@ -132,6 +136,27 @@ static void texts(void **state)
     bh_mask_unref(NULL);
 }
 
+/* Across the border of what is read at once, and without moving the offset. */
+static void in_a_file(void **state)
+{
+    (void)state;
+    struct bh_mask *m = mask_of(VALUE);
+    BH_CLEANUP_FD int fd = memfd_create("file", MFD_CLOEXEC);
+    const char *name = "";
+    assert_true(fd >= 0);
+    T_INT(bh_mask_search(m, fd, &name), 0);
+    assert_null(name);
+    T_INT(pwrite(fd, VALUE, strlen(VALUE), 256 * 1024 - 7), (ssize_t)strlen(VALUE));
+    T_INT(bh_mask_search(m, fd, &name), 0);
+    T_STR(name, "key");
+    T_INT(lseek(fd, 0, SEEK_CUR), 0);
+    T_INT(ftruncate(fd, 256 * 1024), 0);
+    T_INT(bh_mask_search(m, fd, &name), 0);
+    assert_null(name);
+    T_INT(bh_mask_search(m, -1, &name), -1);
+    bh_mask_unref(m);
+}
+
 static void binary(void **state)
 {
     (void)state;
@@ -155,6 +180,7 @@ int main(void)
         cmocka_unit_test(nothing_waits_for_long),
         cmocka_unit_test(several_values_and_a_short_one),
         cmocka_unit_test(texts),
+        cmocka_unit_test(in_a_file),
         cmocka_unit_test(binary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
