@@ -9,6 +9,7 @@
 #include "cli/plan_text.h"
 #include "policies/site.h"
 #include "policies/trust.h"
+#include "scheduler/dispatch/known_taint.h"
 #include "scheduler/dispatch/submission.h"
 
 struct format {
@@ -42,6 +43,38 @@ static const struct format *find_format(const struct bh_args *args, struct bh_er
     return NULL;
 }
 
+/*
+ * What some run of this state directory knows as tainted is so in the plan that a new run would have. Where there is no
+ * state, nothing is known.
+ */
+static int follow_known_taint(const struct bh_args *args, struct bh_cli_document *doc, struct bh_plan_options *options,
+                              struct bh_errlist *errors)
+{
+    struct bh_cli_run state;
+    struct bh_err *err = NULL;
+    BH_CLEANUP_VAL struct bh_val *submission = NULL;
+    bool any = false;
+    int rc = bh_cli_store_open(args, &state, &err);
+    if (rc == 0)
+        rc = bh_submission_make(doc->plan, doc->file, NULL, 0, false, NULL, &submission, errors);
+    if (rc == 0)
+        rc = bh_known_taint_find(state.store, submission, &any, &err);
+    if (rc == 0 && any) {
+        bh_known_taint_options(submission, options);
+        bh_plan_free(BH_TAKE(doc->plan));
+        rc = bh_cli_document_plan(doc, options, errors);
+        bh_known_taint_options_fini(options);
+    }
+    bh_cli_run_close(&state);
+    if (rc == -BH_E_NOT_FOUND) {
+        bh_err_free(BH_TAKE(err));
+        rc = 0;
+    }
+    if (err)
+        bh_errlist_add(errors, err);
+    return rc;
+}
+
 /* Loads, plans, prints; then says what this version cannot run. */
 static void plan_file(const struct bh_args *args, const struct format *format, const struct bh_cli_params *params,
                       struct bh_errlist *errors)
@@ -54,6 +87,8 @@ static void plan_file(const struct bh_args *args, const struct format *format, c
         rc = bh_cli_document_plan(&doc, &options, errors);
     if (rc == 0)
         rc = bh_submission_make(doc.plan, doc.file, NULL, 0, false, NULL, NULL, errors);
+    if (rc == 0)
+        rc = follow_known_taint(args, &doc, &options, errors);
     if (rc == 0)
         rc = bh_policy_load(NULL, &policy, errors);
     if (rc == 0)

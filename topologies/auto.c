@@ -28,7 +28,8 @@ static const char *split_by_trust(struct bh_planner *pl, size_t agent)
         return "reads untrusted content, so it stands alone";
     const char *source = untrusted_source(pl, agent);
     if (source)
-        return bh_arena_printf(pl->arena, "reads the untrusted source '%s', so it stands alone", source);
+        return bh_arena_printf(pl->arena, "reads the %s '%s', so it stands alone", bh_plan_tainted_source(pl, source),
+                               source);
     if (d->admitted && !d->box_tainted)
         return "reads tainted artifacts that 'accept' lets in, so it stands alone";
     return NULL;

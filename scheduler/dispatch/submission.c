@@ -349,6 +349,7 @@ int bh_submission_make(const struct bh_plan *plan, const char *file, const struc
     BH_CLEANUP_FD int dirfd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct reader r = {
         .plan = plan, .cas = cas, .complete = complete, .errors = errors, .folder = dirfd, .folder_path = folder};
+    r.hash = !cas && ret;
     if (dirfd < 0) {
         struct bh_err *err = NULL;
         int rc = bh_err_set(&err, BH_E_IO, errno, "cannot open the folder '%s' of the pipeline", folder);

@@ -19,8 +19,8 @@ struct bh_run_source; /* scheduler/run_local.h */
 /*
  * Opens and checks everything that the plan names beneath the folder of `file`; all errors go to `errors`, with the
  * place in the document that named the path. With `cas` the bytes are stored (not yet synced) and *ret is the
- * submission; with NULL nothing is stored and `ret` may be NULL: that is what lint and plan do. `sources` are those of
- * the command line; a source that nobody gives is an error unless `cas` is NULL.
+ * submission; with NULL nothing is stored, and unless `ret` is NULL as well everything is hashed: that is what plan and
+ * lint do. `sources` are those of the command line; a source that nobody gives is an error unless `cas` is NULL.
  */
 int bh_submission_make(const struct bh_plan *plan, const char *file, const struct bh_run_source *sources,
                        size_t n_sources, bool complete, struct bh_cas *cas, struct bh_val **ret,

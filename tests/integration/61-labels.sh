@@ -127,6 +127,13 @@ same 'private' "$(printf '%s' "$out" | python3 -c 'import json,sys; print([a["na
   "['all', 'mine.txt', 'seen']"
 same 'tainted' "$(printf '%s' "$out" | python3 -c 'import json,sys; print([a["name"] for a in json.load(sys.stdin) if a["label"] == "tainted"])')" \
   "['bad.txt', 'told', 'ways']"
+printf 'version: 1\nname: again\nsources: {got: {file: told}}\nagents: [{name: a, run: "true", inputs: [got]}]\n' > again.yaml
+expect 0 'what was fetched and handed in again, in a plan' bulkhead plan again.yaml
+has 'is tainted still' "$out" '  got: tainted (an earlier run knows its content)'
+has 'and so is who reads it' "$out" '  a: box a, tainted (got (source with tainted content))'
+expect 0 'where no run knows it' bulkhead --home "$work/nowhere" plan again.yaml
+has 'it is not' "$out" '  got: trusted'
+check 'and no state is made' test ! -e "$work/nowhere"
 expect 0 'its provenance' bulkhead provenance @latest seen -o json
 has 'says why it is private' "$out" '"private":"shares a box with own ← mine.txt (private source)"'
 
