@@ -60,7 +60,7 @@ static const char *const mode_words[N_MODES] = {[BH_BROKER_EGRESS] = "egress", [
 /* --- the process --- */
 
 /* Who calls services resolves secrets, which variables of ours may hold; the other one parses what hostile hosts say,
- * and gets nothing but our own switches. */
+ * and gets nothing but how much it is to log. */
 static char **environment_of(enum bh_broker_mode mode)
 {
     size_t n = 0, len = 0;
@@ -68,7 +68,7 @@ static char **environment_of(enum bh_broker_mode mode)
         n++;
     char **env = bh_calloc(n + 1, sizeof(*env));
     for (size_t i = 0; i < n; i++) {
-        if (mode == BH_BROKER_ENDPOINTS || bh_starts_with(environ[i], "BULKHEAD_"))
+        if (mode == BH_BROKER_ENDPOINTS || bh_starts_with(environ[i], "BULKHEAD_LOG="))
             env[len++] = environ[i];
     }
     return env;
