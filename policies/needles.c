@@ -132,13 +132,24 @@ static const struct needle *needle_at(const struct bh_needles *set, const unsign
     return NULL;
 }
 
+/* Skips windows that hold nothing: four at once, whose places do not depend on what is read in the one before. */
+static size_t skip_far(const struct bh_needles *set, const unsigned char *p, size_t len, size_t end)
+{
+    const unsigned char *shift = set->shift;
+    size_t far = set->window - 1;
+    while (end + 3 * far < len && shift[block(p + end - 1)] == far && shift[block(p + end + far - 1)] == far &&
+           shift[block(p + end + 2 * far - 1)] == far && shift[block(p + end + 3 * far - 1)] == far)
+        end += 4 * far;
+    return end;
+}
+
 /* The first one, and where it begins. */
 static const struct needle *first_needle(const struct bh_needles *set, const void *data, size_t len, size_t *ret_start)
 {
     const unsigned char *p = data;
     if (!set || set->n == 0 || len < set->window)
         return NULL;
-    for (size_t end = set->window - 1; end < len;) {
+    for (size_t end = set->window - 1; (end = skip_far(set, p, len, end)) < len;) {
         size_t shift = set->shift[block(p + end - 1)];
         if (shift > 0) {
             end += shift;
