@@ -5,6 +5,8 @@
  * way, edge by edge: nobody reads what is tainted and is trusted but through a gate, no tainted box has a power, and
  * nothing private is beside untrusted content with a way out.
  */
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/text.h"
@@ -52,7 +54,9 @@ static void check_box(const struct bh_plan *plan, const struct bh_plan_box *box)
         BH_ASSERT(!private_ || a->private_why);
     }
     if (tainted && private_)
-        BH_ASSERT(bh_streq(box->network, "none") || *box->network == '{');
+        BH_ASSERT(bh_streq(box->network, "none") ||
+                  (!box->shared && bh_starts_with(box->network, "{\"setup\":") && !strstr(box->network, "\"run\":") &&
+                   !strstr(box->network, "\"prepare\":")));
 }
 
 /* The round before lies before all. */
@@ -166,7 +170,9 @@ static void add_agent(struct dice *d, unsigned agent, const char *indent, struct
         bh_buf_adds(out, PICK(d, ", box: lab", ", box: den", ", box: crew", ", box: crew-tainted",
                               ", topology: per-agent", ", topology: shared-box"));
     if (roll(d, 8) == 0)
-        bh_buf_adds(out, PICK(d, ", network: public", ", network: {setup: public}", ", network: {run: public}"));
+        bh_buf_adds(out, PICK(d, ", network: public", ", network: {setup: public}", ", network: {run: public}",
+                              ", network: {setup: public, prepare: {allow: ['x.org:443']}}",
+                              ", network: {allow: ['x.org:443']}"));
     if (roll(d, 8) == 0) {
         bh_buf_adds(out, ", when: {artifact: ");
         add_artifact(d, agent, out);
