@@ -34,8 +34,11 @@ static void make(struct by_hand *h, size_t n)
 static void nodes_and_boxes_keep_their_places(void **state)
 {
     struct by_hand h;
+    struct bh_stage stages[4] = {{.name = {.s = "none"}}};
     (void)state;
     make(&h, 2);
+    h.pipeline.stages = stages;
+    h.pipeline.n_stages = BH_ARRAY_LEN(stages);
     h.agents[1].box = 1;
     h.agents[1].stage = 3;
     h.docs[1].continue_on_failure = true;

@@ -37,7 +37,8 @@ static void kinds_never_change(void **state)
 {
     static const char *const kinds[] = {"run.started",       "run.owner",     "run.retry-failed", "worker.up",
                                         "worker.lost",       "attempt.state", "attempt.ended",    "box.frozen",
-                                        "box.freeze-failed", "run.cancel",    "run.deadline",     "agent.published"};
+                                        "box.freeze-failed", "run.cancel",    "run.deadline",     "agent.published",
+                                        "gate.asked",        "gate.decided",  "gate.expired"};
     (void)state;
     for (size_t i = 0; i < BH_ARRAY_LEN(kinds); i++) {
         T_STR(bh_event_kind_text((enum bh_event_kind)i), kinds[i]);
@@ -84,7 +85,7 @@ static bool box_may(size_t from, size_t to)
 static void every_pair_of_every_machine(void **state)
 {
     static const char *const run[] = {".x...x", "...xxx", "......", "......", ".x....", ".x...."};
-    static const char *const node[] = {".x...xx", "x.x.xxx", "xx.xxxx", ".......", "x......", "x......", "x......"};
+    static const char *const node[] = {".x..xxx", "x.x.xxx", "xx.xxxx", ".......", "x......", "x......", "x......"};
     static const char *const attempt[] = {".x.........", "..xxxxxxxxx", "...xxxxxxxx", "....xxxxxxx",
                                           ".....xxxxxx", "......xxxxx", ".......xxxx", "...........",
                                           "...........", "...........", "..........."};
