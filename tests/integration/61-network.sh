@@ -7,7 +7,7 @@
 source "$(dirname "$0")/lib.sh"
 script=$(readlink -f "$0")
 begin "$1" "$0" "$@"
-if [ "$1" != user ] && [ -z "${BH_PRIVATE:-}" ]; then
+if [ "$(id -u)" -eq 0 ] && [ -z "${BH_PRIVATE:-}" ]; then
   export BH_PRIVATE=1 BH_WORK=$work BH_ENTERED=1
   status=0
   unshare -n -m true 2> /dev/null || skip_all netns "no network namespace can be made here"
