@@ -161,11 +161,27 @@ static const char *allow_problem(const char *s)
     return is_host_name(s, len) ? NULL : "has no host name that can be allowed";
 }
 
+/* A broker is told all of it in one message. */
+enum { ALLOW_MAX_BYTES = 48 * 1024 };
+
+static void check_allow_size(struct bh_reader *r, const struct bh_node *n)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < bh_node_len(n); i++) {
+        const char *text = bh_node_text(bh_node_at(n, i));
+        bytes += text ? strlen(text) + 3 : 0;
+    }
+    if (bytes > ALLOW_MAX_BYTES)
+        bh_read_error(r, n, BH_E_TOO_LARGE, "'*.example.org:443' stands for all hosts below example.org",
+                      "the list has %zu entries of more than 48 KiB together", bh_node_len(n));
+}
+
 static void read_allow(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct bh_val *list = field;
     if (!bh_expect(r, n, BH_NODE_LIST, "a list of host:port"))
         return;
+    check_allow_size(r, n);
     if (bh_node_len(n) == 0)
         bh_read_error(r, n, BH_E_BAD_VALUE, "no network is written 'network: none'", "the list allows nothing");
     for (size_t i = 0; i < bh_node_len(n); i++) {

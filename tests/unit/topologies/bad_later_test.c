@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wrong values of keys whose behaviour comes with later versions: they are checked completely all the same. */
+#include "base/buf.h"
 #include "tests/unit/topologies/load_support.h"
 
 #define TOP HEAD "agents: [{name: a, run: b}]\n" /* further keys from line 4 on */
@@ -370,13 +371,46 @@ static void test_hands(void **state)
     T_BAD(rows);
 }
 
+/* What a broker could not be told is found before anything runs. */
+static void test_a_long_allow_list(void **state)
+{
+    (void)state;
+    static const struct {
+        int entries;
+        size_t errors;
+    } rows[] = {{1000, 0}, {1800, 1}};
+    for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
+        BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+        struct bh_pipeline *p = NULL;
+        struct bh_errlist errors = {0};
+        bh_buf_adds(&text, AGENT "  network: {allow: [");
+        for (int k = 0; k < rows[i].entries; k++)
+            bh_buf_addf(&text, "'host-%04d.example.org:443', ", k);
+        bh_buf_adds(&text, "'x.org:1']}\n");
+        (void)!bh_pipeline_load("t.yaml", text.data, text.len, &p, &errors);
+        T_INT(errors.len, rows[i].errors);
+        if (rows[i].errors > 0)
+            assert_string_equal(bh_err_message(errors.items[0]),
+                                "the list has 1801 entries of more than 48 KiB together");
+        bh_errlist_fini(&errors);
+        bh_pipeline_free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_secrets), cmocka_unit_test(test_endpoints),  cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_network), cmocka_unit_test(test_limits),     cmocka_unit_test(test_attempts),
-        cmocka_unit_test(test_matrix),  cmocka_unit_test(test_predicates), cmocka_unit_test(test_accept),
+        cmocka_unit_test(test_secrets),
+        cmocka_unit_test(test_endpoints),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_network),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_attempts),
+        cmocka_unit_test(test_matrix),
+        cmocka_unit_test(test_predicates),
+        cmocka_unit_test(test_accept),
         cmocka_unit_test(test_hands),
+        cmocka_unit_test(test_a_long_allow_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
