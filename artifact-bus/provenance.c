@@ -108,15 +108,19 @@ static void set_files(struct bh_val *map, const struct bh_lease *lease)
     }
 }
 
-/* The producer of an input stands in the input's own record; a source has none, and neither has text that is no record.
+/*
+ * The producer of an input, and the gates that it has passed, stand in the input's own record; a source has no
+ * producer, and text that is no record has neither.
  */
-static struct bh_val *agent_of_input(const struct bh_lease_file *input)
+static void set_origin(struct bh_val *map, const struct bh_lease_file *input)
 {
     BH_CLEANUP_VAL struct bh_val *record = NULL;
     BH_CLEANUP_ERR struct bh_err *err = NULL;
-    if (!input->provenance || bh_json_parse(input->provenance, strlen(input->provenance), &record, &err) != 0)
-        return bh_val_null();
-    return bh_val_str(bh_val_str_of(record, "agent"));
+    bool good = input->provenance && bh_json_parse(input->provenance, strlen(input->provenance), &record, &err) == 0;
+    bh_val_set_str(map, "agent", good ? bh_val_str_of(record, "agent") : NULL);
+    const struct bh_val *passed = good ? bh_val_get(record, "passed") : NULL;
+    if (passed)
+        bh_val_set(map, "passed", bh_val_copy(passed));
 }
 
 static void set_inputs(struct bh_val *map, const struct bh_lease *lease)
@@ -126,7 +130,7 @@ static void set_inputs(struct bh_val *map, const struct bh_lease *lease)
         struct bh_val *input = bh_val_add(list, bh_val_map());
         bh_val_set_str(input, "name", lease->inputs[i].name);
         set_digest(input, "digest", &lease->inputs[i].object.digest);
-        bh_val_set(input, "agent", agent_of_input(&lease->inputs[i]));
+        set_origin(input, &lease->inputs[i]);
     }
 }
 

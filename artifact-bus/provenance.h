@@ -10,7 +10,8 @@
  * "argv":[],"setup":…,"box_setup":…,"prepare":…,"check":…,"snapshot","snapshot_key","prompt":…,"params":…,"env":…,"user","files":[{"path","digest"}],"inputs":[{"name","digest","agent"}],"label","why","started","ended","exit_code"}.
  * `base_digest` is that of an image, null for the base `host`. `command`, `setup`, `box_setup` (of boxes.NAME),
  * `prepare`, `check`, `prompt`, `params` and `env` are digests: what differs there explains why outputs differ. `env`
- * leaves out what names the execution itself. `snapshot` is the digest of the frozen state that it started from, and
+ * leaves out what names the execution itself. An input that has passed gates has "passed", too:
+ * [{"gate","how","by","at","reason"}]. `snapshot` is the digest of the frozen state that it started from, and
  * the key, which covers setup, preparation and files, what it is kept under; null where there is none. `argv` is null
  * where it is longer than 4 KiB. The caller owns it.
  */
