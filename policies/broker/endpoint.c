@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
@@ -160,21 +161,32 @@ static void free_shared(void *arg)
     bh_free(shared);
 }
 
+static struct bh_shared_service *find_service(struct bh_endpoints *all, const struct bh_val *msg)
+{
+    BH_CLEANUP_FREE char *key = bh_service_key(msg);
+    return bh_map_get(all->services, key);
+}
+
+void bh_endpoint_add_service(struct bh_endpoints *all, struct bh_service *service)
+{
+    struct bh_shared_service *shared = bh_alloc(sizeof(*shared));
+    shared->service = service;
+    shared->wake = event_new(all->loop, -1, 0, on_wake, shared);
+    BH_ASSERT(shared->wake);
+    (void)bh_map_put(all->services, service->key, shared);
+}
+
 static int take_service(struct bh_endpoints *all, const struct bh_val *msg, struct bh_shared_service **ret,
                         struct bh_err **err)
 {
-    BH_CLEANUP_FREE char *key = bh_service_key(msg);
-    struct bh_shared_service *shared = bh_map_get(all->services, key);
+    struct bh_shared_service *shared = find_service(all, msg);
     if (!shared) {
         struct bh_service *service;
-        int rc = bh_service_new(msg, &service, err);
+        int rc = bh_service_new(msg, 0, &service, err);
         if (rc < 0)
             return rc;
-        shared = bh_alloc(sizeof(*shared));
-        shared->service = service;
-        shared->wake = event_new(all->loop, -1, 0, on_wake, shared);
-        BH_ASSERT(shared->wake);
-        (void)bh_map_put(all->services, key, shared);
+        bh_endpoint_add_service(all, service);
+        shared = find_service(all, msg);
     }
     shared->service->refs++;
     *ret = shared;
@@ -237,6 +249,7 @@ static void close_conns(struct bh_endpoint_of *e)
 {
     e->closing = true;
     stop_accepting(e);
+    bh_close(BH_TAKE_FD(e->listener));
     BH_LIST_FOREACH (it, next, &e->conns) {
         struct bh_conn *c = BH_CONTAINER(it, struct bh_conn, link);
         if (c->call && c->call->turn.place == BH_GATE_WAITS)
@@ -250,7 +263,6 @@ static void free_endpoint(struct bh_endpoint_of *e)
 {
     close_conns(e);
     event_free(e->acceptable);
-    bh_close(e->listener);
     bh_list_remove(&e->link);
     drop_service(e->owner, e->shared);
     drop_budget(e->owner, e->instance, e->budget);
@@ -294,18 +306,39 @@ static int open_endpoint(struct bh_endpoints *all, const struct bh_val *msg, int
     return 0;
 }
 
-static void on_open(struct bh_endpoints *all, const struct bh_val *msg, int *fd)
+void bh_endpoint_say_failed(struct bh_endpoints *all, int64_t id, const struct bh_err *err)
 {
-    BH_CLEANUP_ERR struct bh_err *err = NULL;
-    int64_t id = bh_val_int_of(msg, "id");
-    if (open_endpoint(all, msg, fd, &err) == 0) {
-        bh_control_send(all->control, bh_control_message("ready", id));
-        return;
-    }
     struct bh_val *failed = bh_control_message("failed", id);
     set_cut(failed, "message", bh_err_message(err));
     set_cut(failed, "hint", bh_err_get_hint(err));
     bh_control_send(all->control, failed);
+}
+
+void bh_endpoint_open(struct bh_endpoints *all, const struct bh_val *msg, int *fd)
+{
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    int64_t id = bh_val_int_of(msg, "id");
+    if (open_endpoint(all, msg, fd, &err) == 0)
+        bh_control_send(all->control, bh_control_message("ready", id));
+    else
+        bh_endpoint_say_failed(all, id, err);
+}
+
+static void on_open(struct bh_endpoints *all, const struct bh_val *msg, int *fd)
+{
+    if (!find_service(all, msg) && bh_service_is_slow(msg))
+        bh_endpoint_open_slowly(all, msg, fd);
+    else
+        bh_endpoint_open(all, msg, fd);
+}
+
+static void say_closed(struct bh_endpoints *all, int64_t id, const struct bh_endpoint_of *e)
+{
+    struct bh_val *closed = bh_control_message("closed", id);
+    bh_val_set_int(closed, "requests", e ? e->requests : 0);
+    bh_val_set_int(closed, "tokens_in", e ? e->tokens_in : 0);
+    bh_val_set_int(closed, "tokens_out", e ? e->tokens_out : 0);
+    bh_control_send(all->control, closed);
 }
 
 static void on_close(struct bh_endpoints *all, const struct bh_val *msg, int *fd)
@@ -317,14 +350,12 @@ static void on_close(struct bh_endpoints *all, const struct bh_val *msg, int *fd
         if (e->id != id)
             continue;
         close_conns(e); /* what is told of them comes first */
-        struct bh_val *closed = bh_control_message("closed", id);
-        bh_val_set_int(closed, "requests", e->requests);
-        bh_val_set_int(closed, "tokens_in", e->tokens_in);
-        bh_val_set_int(closed, "tokens_out", e->tokens_out);
+        say_closed(all, id, e);
         free_endpoint(e);
-        bh_control_send(all->control, closed);
         return;
     }
+    if (bh_endpoint_slow_forget(all, id))
+        say_closed(all, id, NULL);
 }
 
 static void on_message(void *arg, const char *op, const struct bh_val *msg, int *fd)
@@ -398,6 +429,7 @@ static int serve(struct bh_endpoints *all, int control_fd, struct bh_err **err)
 
 static void end(struct bh_endpoints *all)
 {
+    bh_endpoint_slow_end(all);
     BH_LIST_FOREACH (it, next, &all->endpoints)
         free_endpoint(BH_CONTAINER(it, struct bh_endpoint_of, link));
     bh_transfers_free(all->transfers);
@@ -418,6 +450,8 @@ int bh_endpoints_main(int control_fd)
         return 1;
     }
     bh_list_init(&all.endpoints);
+    bh_list_init(&all.slow);
+    all.give_up = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     all.services = bh_map_new(free_shared);
     all.budgets = bh_map_new(bh_free);
     int rc = serve(&all, control_fd, &err);

@@ -4,6 +4,7 @@
  * call at a time, a call has at most one transfer to the service.
  *
  *   endpoint.c       control messages, listening, deadlines, budgets
+ *   endpoint_slow.c  services whose secrets have to be waited for
  *   endpoint_conn.c  a connection of a box: heads, bodies, what is written back
  *   endpoint_call.c  a call: whether it may be, its turn, the transfer, the reply, the report
  *
@@ -56,6 +57,8 @@ struct bh_endpoints {
     struct bh_list endpoints;
     struct bh_map *services; /* key → struct bh_shared_service */
     struct bh_map *budgets;  /* instance → struct bh_budget */
+    struct bh_list slow;     /* services that are being made */
+    int give_up;             /* an eventfd that tells them to stop */
 };
 
 /* A service with the clock that lets calls in when a wait is over. */
@@ -136,6 +139,18 @@ void bh_endpoint_let_in(struct bh_shared_service *shared); /* whoever's turn it 
 void bh_endpoint_let_in_soon(struct bh_shared_service *shared);
 void bh_endpoint_conn_gone(struct bh_endpoint_of *e);
 bool bh_endpoint_is_busy(const struct bh_endpoint_of *e); /* the worker has to catch up first */
+
+void bh_endpoint_add_service(struct bh_endpoints *all, struct bh_service *service); /* takes it */
+/* Whose service is there, or can be made at once. Says "ready" or "failed". */
+void bh_endpoint_open(struct bh_endpoints *all, const struct bh_val *msg, int *fd);
+void bh_endpoint_say_failed(struct bh_endpoints *all, int64_t id, const struct bh_err *err);
+
+/* endpoint_slow.c */
+/* Opens it when its secrets are there, which are waited for in a thread. Boxes of one service wait together. */
+void bh_endpoint_open_slowly(struct bh_endpoints *all, const struct bh_val *msg, int *fd);
+/* True where an endpoint of that id still waited: it is no more. */
+bool bh_endpoint_slow_forget(struct bh_endpoints *all, int64_t id);
+void bh_endpoint_slow_end(struct bh_endpoints *all); /* of all; waits until their threads have stopped */
 
 /* endpoint_conn.c */
 void bh_conn_new(struct bh_endpoint_of *e, int fd); /* takes it */

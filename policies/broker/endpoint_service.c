@@ -54,8 +54,18 @@ static void free_texts(char **texts, size_t n)
 
 /* --- secrets --- */
 
-static int resolve(const struct bh_val *secrets, const char *name, size_t len, struct bh_secret *ret,
-                   struct bh_err **err)
+bool bh_service_is_slow(const struct bh_val *msg)
+{
+    const struct bh_val *secrets = bh_val_get(bh_val_get(msg, "endpoint"), "secrets");
+    for (size_t i = 0; i < bh_val_len(secrets); i++) {
+        if (bh_val_get(bh_val_at(secrets, i), "command"))
+            return true;
+    }
+    return false;
+}
+
+static int resolve(const struct bh_service *s, const struct bh_val *secrets, const char *name, size_t len,
+                   struct bh_secret *ret, struct bh_err **err)
 {
     BH_CLEANUP_FREE char *key = bh_strndup(name, len);
     const struct bh_val *v = bh_val_get(secrets, key);
@@ -67,7 +77,8 @@ static int resolve(const struct bh_val *secrets, const char *name, size_t len, s
                                       .env = bh_val_str_of(v, "env"),
                                       .file = bh_val_str_of(v, "file"),
                                       .command = n > 0 ? (const char *const *)argv : NULL,
-                                      .n_command = n};
+                                      .n_command = n,
+                                      .give_up_fd = s->give_up_fd};
     int rc = bh_secret_resolve(&ref, ret, err);
     free_texts(argv, n);
     return rc;
@@ -103,7 +114,7 @@ static int append_secret(struct bh_service *s, struct line *line, const struct b
 {
     BH_CLEANUP_SECRET struct bh_secret secret = {0};
     BH_CLEANUP_FREE char *key = bh_strndup(name, len);
-    int rc = resolve(secrets, name, len, &secret, err);
+    int rc = resolve(s, secrets, name, len, &secret, err);
     if (rc == 0)
         rc = check_line(key, secret.value, secret.len, err);
     if (rc == 0)
@@ -199,11 +210,12 @@ static int read_ranges(struct bh_service *s, const struct bh_val *ranges, struct
     return 0;
 }
 
-int bh_service_new(const struct bh_val *msg, struct bh_service **ret, struct bh_err **err)
+int bh_service_new(const struct bh_val *msg, int give_up_fd, struct bh_service **ret, struct bh_err **err)
 {
     const struct bh_val *endpoint = bh_val_get(msg, "endpoint");
     const char *name = bh_val_str_of(endpoint, "name");
     struct bh_service *s = bh_alloc(sizeof(*s));
+    s->give_up_fd = give_up_fd;
     s->key = bh_service_key(msg);
     s->name = bh_strdup(name ? name : "");
     s->needles = bh_needles_new();

@@ -14,6 +14,7 @@ struct bh_val;
 
 struct bh_service {
     int refs;
+    int give_up_fd; /* while it is made */
     char *key;      /* what makes two the same: run and definition */
     char *name;     /* as the document calls it */
     char *host;     /* for messages */
@@ -28,8 +29,14 @@ struct bh_service {
     struct bh_gate gate;
 };
 
-/* From "endpoint" and "ranges" of a message "open". Errors: INVALID, and those of bh_secret_resolve. Blocks with it. */
-int bh_service_new(const struct bh_val *msg, struct bh_service **ret, struct bh_err **err) BH_MUST_CHECK;
+/*
+ * From "endpoint" and "ranges" of a message "open". Errors: INVALID, and those of bh_secret_resolve. Blocks with it,
+ * and like it may be called from any thread; `give_up_fd`: see there.
+ */
+int bh_service_new(const struct bh_val *msg, int give_up_fd, struct bh_service **ret,
+                   struct bh_err **err) BH_MUST_CHECK;
+/* Whether a secret of it comes from a command, which may take its time. */
+bool bh_service_is_slow(const struct bh_val *msg);
 void bh_service_free(struct bh_service *s); /* NULL is fine; whatever refs says */
 /* Of the service that bh_service_new would make. The caller's. */
 char *bh_service_key(const struct bh_val *msg);

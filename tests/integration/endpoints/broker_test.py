@@ -4,6 +4,7 @@
 import os
 import socket
 import sys
+import tempfile
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -239,6 +240,27 @@ def secrets_that_fail(upstream, broker):
     same(way.get("/v1/messages", "POST", b"{}").status, 200)
 
 
+def slow_secrets(upstream, broker):
+    """a command is run once for all boxes that open its service, and nobody else waits for it"""
+    other = broker.open(upstream.url(), name="other")
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkfifo(f"{folder}/key")
+        secrets = {"key": {"command": ["sh", "-c", f"echo run >> {folder}/runs; cat {folder}/key"]}}
+        ways = [broker.open(upstream.url(), secrets=secrets, instance=f"i{i}", wait=False) for i in range(3)]
+        same(other.get("/v1/messages", "POST", b"{}").status, 200)
+        same(ways[2].close()["requests"], 0)
+        same([m for m in broker.kept if m["op"] in ("ready", "failed")], [])
+        with open(f"{folder}/key", "w", encoding="ascii") as key:
+            key.write(SECRET + "\n")
+        for way in ways[:2]:
+            same(broker.next("ready", "failed", id=way.id)["op"], "ready")
+            same(way.get("/v1/messages", "POST", b"{}").status, 200)
+        same(open(f"{folder}/runs", encoding="ascii").read(), "run\n")
+        # Nobody waits for a command at the end.
+        broker.open(upstream.url(), secrets=secrets, name="late", wait=False)
+        same(broker.end(), 0)
+
+
 def requests_are_limited(upstream, broker):
     """limits.requests counts over all endpoints of an execution, and tells once"""
     limits = {"requests": 3, "tokens": 0}
@@ -370,7 +392,7 @@ def nobody_looks_in(upstream, broker):
 
 TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes, keep_alive, bodies, bad_chunks,
          events_are_not_buffered, leaks_are_cut, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
-         addresses, secrets_that_fail, requests_are_limited, tokens_are_limited, at_most_at_once, all_wait_on_429,
+         addresses, secrets_that_fail, slow_secrets, requests_are_limited, tokens_are_limited, at_most_at_once, all_wait_on_429,
          the_box_goes, a_box_that_reads_nothing, an_answer_without_end, closing_cuts, nobody_looks_in]
 
 if __name__ == "__main__":
