@@ -13,6 +13,7 @@
  *   runs/RUN/logs/         one file per instance
  *   runs/RUN/boxes/KEY/    a live or kept box: upper/ work/ deliver/ pid
  *   runs/RUN/layers/       frozen layers of the run's shared boxes
+ *   runs/RUN/decisions/    what people decided about gates (scheduler/dispatch/decision.h)
  *   runs/RUN/tmp/          temporary files; nothing in it outlives the owner
  *
  * Everything that a process makes while it owns a run lies below runs/RUN, made before it is used: the folder is the
