@@ -30,9 +30,15 @@ bool bh_conn_is_late(const struct bh_conn *c, struct bh_mono now)
     return now.ns > c->deadline.ns;
 }
 
+/* A box that opens many connections shares one memory among them. */
+static size_t in_max(const struct bh_conn *c)
+{
+    return c->endpoint->n_conns > BH_CONNS_FEW ? BH_CONN_IN_CROWDED : BH_CONN_IN_MAX;
+}
+
 static bool wants_to_read(const struct bh_conn *c)
 {
-    return c->in.len < BH_CONN_IN_MAX && !c->broken;
+    return c->in.len < in_max(c) && !c->broken;
 }
 
 static void watch(struct bh_conn *c)
@@ -169,6 +175,10 @@ static void next_request(struct bh_conn *c)
     long n = bh_http_read_head(c->in.data, c->in.len, &c->req, &why);
     if (n < 0) {
         refuse_head(c, -n, why);
+        return;
+    }
+    if (n == 0 && c->in.len >= in_max(c)) {
+        refuse_head(c, 431, "the head is longer than 16 KiB, which is what it may be with so many connections");
         return;
     }
     if (n == 0) {
@@ -309,7 +319,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     static char room[BH_CONN_IN_MAX];
     struct bh_conn *c = arg;
     (void)what;
-    size_t size = BH_CONN_IN_MAX - (c->in.len < BH_CONN_IN_MAX ? c->in.len : BH_CONN_IN_MAX);
+    if (c->in.len >= in_max(c)) { /* there are more connections now than when it was asked for */
+        watch(c);
+        return;
+    }
+    size_t size = in_max(c) - c->in.len;
     ssize_t n = recv(fd, room, size, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;

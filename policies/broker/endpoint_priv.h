@@ -29,16 +29,18 @@ struct event;
 struct event_base;
 
 enum {
-    BH_CONNS_MAX = 1000,          /* of one box to one endpoint; more wait to be accepted */
-    BH_CONN_IN_MAX = 65 * 1024,   /* more than a head: what a box sent and nobody took yet */
-    BH_CONN_OUT_HIGH = 32 * 1024, /* … and what it does not take; then the reply waits */
-    BH_CONN_SKIP_MAX = 16 << 20,  /* of a body that nobody wants, before the connection is closed instead */
-    BH_HEAD_S = 30,               /* for a head that has begun */
-    BH_KEEP_ALIVE_S = 120,        /* for the next one */
-    BH_SKIP_S = 10,               /* for what a box still sends when all is said */
-    BH_STALL_S = 300,             /* a box that takes nothing, or gives nothing of its body */
-    BH_IDLE_S = 900,              /* a service that says nothing */
-    BH_TOTAL_S = 4 * 3600,        /* a call */
+    BH_CONNS_MAX = 1000,            /* of one box to one endpoint; more wait to be accepted */
+    BH_CONN_IN_MAX = 65 * 1024,     /* more than a head: what a box sent and nobody took yet */
+    BH_CONNS_FEW = 128,             /* of a box with more connections than this … */
+    BH_CONN_IN_CROWDED = 16 * 1024, /* … each may keep this much waiting */
+    BH_CONN_OUT_HIGH = 32 * 1024,   /* … and what it does not take; then the reply waits */
+    BH_CONN_SKIP_MAX = 16 << 20,    /* of a body that nobody wants, before the connection is closed instead */
+    BH_HEAD_S = 30,                 /* for a head that has begun */
+    BH_KEEP_ALIVE_S = 120,          /* for the next one */
+    BH_SKIP_S = 10,                 /* for what a box still sends when all is said */
+    BH_STALL_S = 300,               /* a box that takes nothing, or gives nothing of its body */
+    BH_IDLE_S = 900,                /* a service that says nothing */
+    BH_TOTAL_S = 4 * 3600,          /* a call */
 };
 
 /* What all endpoints of one execution have used. */

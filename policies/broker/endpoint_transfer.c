@@ -22,6 +22,7 @@ enum {
     HEAD_MAX = 256 * 1024, /* of an answer */
     IDLE_HANDLES = 64,
     BUFFER = 64 * 1024, /* a reply is read in pieces of at most this */
+    UPLOAD_BUFFER = 16 * 1024,
     CONNECT_S = 30,
 };
 
@@ -241,6 +242,7 @@ static CURLcode set_manners(CURL *e)
     (void)curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     (void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
     (void)curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)BUFFER);
+    (void)curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
     (void)curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     (void)curl_easy_setopt(e, CURLOPT_MAXAGE_CONN, 60L);
     if (authorities && curl_easy_setopt(e, CURLOPT_CAINFO, authorities) != CURLE_OK)

@@ -106,6 +106,32 @@ def hundred_megabytes(upstream, broker):
     same(way.call()["status"], 431)
 
 
+def many_connections(upstream, broker):
+    """a box with a thousand connections takes no more memory than one with a few"""
+    way, other = broker.open(upstream.url()), broker.open(upstream.url(), instance="i2")
+    socks = [way.connect() for _ in range(1100)]  # a hundred of them are not accepted
+    for sock in socks:
+        sock.setblocking(False)
+        try:
+            sock.send(b"POST /v1/size HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 15000)
+        except BlockingIOError:
+            pass
+    same(other.get("/v1/small").body, b"ok")
+    sock = socks[500]
+    sock.setblocking(True)
+    sock.sendall(b"a" * 2000)
+    same(read_head(Wire(sock))[0], 431)
+    with open(f"/proc/{broker.process.pid}/statm", encoding="ascii") as f:
+        resident = int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    if not os.environ.get("BH_SANITIZE"):
+        assert resident < 50 << 20, f"{resident >> 20} MiB"
+    for sock in socks[:200]:
+        sock.close()
+    same(way.get("/v1/small", sock=way.connect()).body, b"ok")
+    for sock in socks:
+        sock.close()
+
+
 def keep_alive(upstream, broker):
     """one connection serves many requests, pipelined ones too, also after refusals with bodies"""
     way = broker.open(upstream.url(), allow=["* /v1/*"])
@@ -390,7 +416,7 @@ def nobody_looks_in(upstream, broker):
     same(SECRET in open(f"/proc/{broker.process.pid}/cmdline", encoding="ascii").read(), False)
 
 
-TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes, keep_alive, bodies, bad_chunks,
+TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes, many_connections, keep_alive, bodies, bad_chunks,
          events_are_not_buffered, leaks_are_cut, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
          addresses, secrets_that_fail, slow_secrets, requests_are_limited, tokens_are_limited, at_most_at_once, all_wait_on_429,
          the_box_goes, a_box_that_reads_nothing, an_answer_without_end, closing_cuts, nobody_looks_in]

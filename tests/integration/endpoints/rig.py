@@ -7,6 +7,7 @@ import gzip
 import http.server
 import json
 import os
+import resource
 import select
 import shutil
 import socket
@@ -375,6 +376,8 @@ def fetch(sock, path, method="GET", body=None, headers=None):
 def run(tests):
     """Each test gets (upstream, broker): TAP lines, 1 where one failed."""
     bad = 0
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with tempfile.TemporaryDirectory() as folder:
         make_certificate(folder)
         for i, test in enumerate(tests, 1):
