@@ -206,6 +206,7 @@ static const struct bh_field box_fields[] = {
     FIELD(bh_lease_box, agent_gid, .kind = BH_FIELD_INT64, .max = ID_MAX),
     FIELD(bh_lease_box, limits, .kind = BH_FIELD_STRUCT, .sub = &limits_shape),
     FIELD(bh_lease_box, best_effort, .kind = BH_FIELD_BOOL),
+    FIELD(bh_lease_box, tainted, .kind = BH_FIELD_BOOL),
     LIST(bh_lease_box, layers, n_layers, .kind = BH_FIELD_TEXTS, .max = BH_NAME_MAX, .max_items = LAYERS_MAX,
          .problem = bh_rule_segment),
     LIST(bh_lease_box, snapshots, n_snapshots, .kind = BH_FIELD_TEXTS, .max = BH_NAME_MAX, .max_items = LAYERS_MAX,

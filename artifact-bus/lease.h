@@ -99,6 +99,7 @@ struct bh_lease_box {
     int64_t agent_uid, agent_gid; /* of an image's user; 0: the usual 1000 */
     struct bh_limits limits;      /* of the whole box; what is not said has a default that the worker fills in */
     bool best_effort;             /* the site allows limits that are only watched */
+    bool tainted;                 /* what no gate let in is in it: it holds no power */
     char **layers;                /* frozen layers, newest first; names below runs/RUN/layers */
     size_t n_layers;
     char **snapshots; /* folders below $BULKHEAD_HOME/snapshots, newest first: above the base and below `layers` */
@@ -143,7 +144,7 @@ struct bh_lease {
     struct bh_lease_check check;
     struct bh_lease_env *env; /* complete: BULKHEAD_*, parameters, the agent's own */
     size_t n_env;
-    bool tainted, private_; /* the label of the agent and its box */
+    bool tainted, private_; /* the label of the agent and what it makes; a gate may have let into its box what taints */
     struct bh_lease_network network[BH_N_NET_PHASES];
     char **ranges; /* addresses that the site permits beyond public ones: "10.0.0.0/8" */
     size_t n_ranges;

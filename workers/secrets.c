@@ -263,8 +263,9 @@ int bh_secrets_find(struct bh_secret_desk *d, const struct bh_lease *lease, bh_s
                     struct bh_secrets_call **ret, struct bh_err **err)
 {
     static const struct bh_job_ops ops = {find_all, give, dispose};
-    if (lease->tainted)
-        return bh_err_set(err, BH_E_POLICY, 0, "agent '%s' is tainted, and is given no secret", lease->agent);
+    if (lease->box.tainted)
+        return bh_err_set(err, BH_E_POLICY, 0, "the box of agent '%s' is tainted, and is given no secret",
+                          lease->agent);
     struct bh_helper *thread = NULL;
     int rc = next_thread(d, &thread, err);
     if (rc != 0)

@@ -26,7 +26,7 @@ static const char lease_json[] =
     "\"box\":{\"id\":\"crew\",\"key\":\"crew-1\",\"shared\":true,\"writable_usr\":true,\"base\":\"host\","
     "\"base_digest\":\"sha256:ff\",\"base_layers\":[\"sha256-2\",\"sha256-1\"],\"agent_uid\":33,\"agent_gid\":34,"
     "\"limits\":{\"memory\":1048576,\"cpus\":500,\"pids\":64,\"disk\":65536,\"inodes\":100,\"nofile\":32,\"output\":0,"
-    "\"asked\":15},\"best_effort\":true,"
+    "\"asked\":15},\"best_effort\":true,\"tainted\":true,"
     "\"layers\":[\"layer-2\",\"layer-1\"],\"snapshots\":[\"" KEY
     "\",\"base-1\"],\"setup\":[\"/bin/sh\",\"-ceu\",\"true\"],"
     "\"files\":[{\"path\":\"tools/x.py\",\"object\":" OBJECT "}]},"
@@ -128,7 +128,7 @@ static void test_lease_round_trip(void **state)
     T_STR(l.box.base_layers[0], "sha256-2");
     T_INT(l.box.agent_uid, 33);
     T_INT(l.box.agent_gid, 34);
-    assert_true(l.box.best_effort);
+    assert_true(l.box.best_effort && l.box.tainted);
     T_INT(l.box.limits.of[BH_LIMIT_CPUS], 500);
     T_INT(l.box.limits.asked, 15);
     T_INT(l.limits.of[BH_LIMIT_OUTPUT], 4096);

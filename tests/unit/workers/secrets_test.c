@@ -159,9 +159,9 @@ static void the_tainted_get_none(void **state)
     struct bh_secrets_call *call;
     (void)state;
     struct bh_lease lease = lease_with(words, 3);
-    lease.tainted = true;
+    lease.box.tainted = true;
     T_ERR(bh_secrets_find(desk, &lease, on_found, &answer, &call, &err), BH_E_POLICY,
-          "agent 'a' is tainted, and is given no secret");
+          "the box of agent 'a' is tainted, and is given no secret");
 }
 
 /* A command that takes its time holds up nobody who does not wait for it any more. */
