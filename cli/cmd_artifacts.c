@@ -372,6 +372,23 @@ static void print_command(const struct bh_val *record, int depth)
     printf("  (%.19s)\n", bh_val_str_of(record, "command"));
 }
 
+/* By which gates an input came in. */
+static void print_passed(const struct bh_val *input, int depth)
+{
+    const struct bh_val *passed = bh_val_get(input, "passed");
+    for (size_t i = 0; i < bh_val_len(passed); i++) {
+        const struct bh_val *pass = bh_val_at(passed, i);
+        const char *by = bh_val_str_of(pass, "by"), *at = bh_val_str_of(pass, "at"),
+                   *reason = bh_val_str_of(pass, "reason");
+        BH_CLEANUP_FREE char *line = bh_asprintf(
+            "%s came in by gate %s: %s by %s at %s%s%s", bh_val_str_of(input, "name"), bh_val_str_of(pass, "gate"),
+            bh_val_str_of(pass, "how"), by ? by : "nobody", at ? at : "?", reason ? ": " : "", reason ? reason : "");
+        printf("%*s  ", depth * 2, "");
+        bh_cli_print_escaped(line);
+        putchar('\n');
+    }
+}
+
 static void print_record(const struct artifacts *a, const struct bh_artifact_row *row, int depth, struct bh_val *seen)
 {
     BH_CLEANUP_VAL struct bh_val *record = NULL;
@@ -398,8 +415,10 @@ static void print_record(const struct artifacts *a, const struct bh_artifact_row
         printf("%*s  file %s %.19s\n", depth * 2, "", bh_val_str_of(bh_val_at(files, i), "path"),
                bh_val_str_of(bh_val_at(files, i), "digest"));
     const struct bh_val *inputs = bh_val_get(record, "inputs");
-    for (size_t i = 0; i < bh_val_len(inputs); i++)
+    for (size_t i = 0; i < bh_val_len(inputs); i++) {
+        print_passed(bh_val_at(inputs, i), depth);
         print_chain(a, bh_val_str_of(bh_val_at(inputs, i), "name"), depth + 1, seen);
+    }
 }
 
 static void print_chain(const struct artifacts *a, const char *name, int depth, struct bh_val *seen)

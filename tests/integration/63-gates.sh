@@ -261,6 +261,27 @@ run=$(bulkhead ps --all -o json | field '[0]["run"]')
 same '  leads to trusted data' "$(bulkhead artifacts "$run" -o json | python3 -c 'import json,sys; print(next(a["label"] for a in json.load(sys.stdin) if a["name"] == "seen"))')" trusted
 same '  and is audited as an override' "$(audited override endorse writer)" 1
 
+# --- a power behind a gate ---
+
+cat > power.yaml << 'YAML'
+version: 1
+name: power
+secrets: {token: {env: A_TOKEN}}
+agents:
+  - {name: reader, untrusted: true, run: 'echo "{}" > out/sum.json', outputs: [sum.json]}
+  - name: publisher
+    inputs: [sum.json]
+    accept: {sum.json: {validate: {kind: json, max_size: 4KiB}}}
+    secrets: [token]
+    run: test "$TOKEN" = 'a value of it'; cp in/sum.json out/pub
+    outputs: [pub]
+YAML
+export A_TOKEN='a value of it'
+expect 0 'an agent that holds a secret gets what its gate lets in' bulkhead run power.yaml --grant
+has 'provenance tells by which gate' "$(bulkhead provenance @latest pub)" 'sum.json came in by gate publisher: validate by the document at '
+sed 's/, accept: .*//; /accept:/d' power.yaml > bare.yaml
+expect 5 'and without a gate is refused' bulkhead run bare.yaml --grant
+
 # --- validated outputs ---
 
 cat > outputs.yaml << 'YAML'
