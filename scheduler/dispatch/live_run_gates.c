@@ -15,16 +15,18 @@ static char *key_of(const char *name, const char *digest)
     return bh_asprintf("%s\n%s", digest ? digest : "", name ? name : "");
 }
 
-static void remember_approval(struct bh_live_run *run, const struct bh_val *payload)
+static void remember_approval(struct bh_live_run *run, size_t gate, const struct bh_val *payload)
 {
+    static const char *const fields[] = {"name", "by", "at", "reason"};
+    struct bh_map *let_in = run->gates[gate].let_in = bh_map_new(NULL);
     const struct bh_val *artifacts = bh_val_get(payload, "artifacts");
     for (size_t i = 0; i < bh_val_len(artifacts); i++) {
         const struct bh_val *a = bh_val_at(artifacts, i);
         BH_CLEANUP_FREE char *key = key_of(bh_val_str_of(a, "name"), bh_val_str_of(a, "digest"));
         struct bh_val *v = bh_val_map();
-        static const char *const fields[] = {"name", "by", "at", "reason"};
         for (size_t k = 0; k < BH_ARRAY_LEN(fields); k++)
             bh_val_set_str(v, fields[k], bh_val_str_of(payload, fields[k]));
+        (void)bh_map_put(let_in, key, let_in);
         bh_map_put(run->approvals, key, v);
     }
 }
@@ -35,8 +37,10 @@ void bh_live_run_remember_gate(struct bh_live_run *run, const struct bh_event *e
     struct bh_val **place = asked ? &run->gates[event->gate].asked : &run->gates[event->gate].decided;
     bh_val_free(*place);
     *place = bh_val_copy(payload);
+    if (!asked)
+        bh_map_free(BH_TAKE(run->gates[event->gate].let_in));
     if (event->kind == BH_EV_GATE_DECIDED && event->approved)
-        remember_approval(run, payload);
+        remember_approval(run, event->gate, payload);
 }
 
 const struct bh_val *bh_live_run_question(const struct bh_live_run *run, size_t gate)
@@ -94,29 +98,18 @@ static void add_pass(struct bh_val *list, const char *gate, const char *how, con
     bh_val_set_str(v, "reason", bh_val_str_of(approval, "reason"));
 }
 
-static bool is_about(const struct bh_val *decided, const char *name, const char *digest)
-{
-    const struct bh_val *artifacts = bh_val_get(decided, "artifacts");
-    for (size_t i = 0; i < bh_val_len(artifacts); i++) {
-        const struct bh_val *a = bh_val_at(artifacts, i);
-        if (bh_streq(bh_val_str_of(a, "name"), name) && bh_streq(bh_val_str_of(a, "digest"), digest))
-            return true;
-    }
-    return false;
-}
-
 void bh_live_run_add_passes(const struct bh_live_run *run, size_t node, const struct bh_artifact *artifact,
                             struct bh_val *list)
 {
     char digest[BH_DIGEST_TEXT];
     const struct bh_spec_node *s = &run->spec->nodes[node];
     const size_t gates[] = {s->stage_gate, s->gate};
-    bh_digest_format(&artifact->object.digest, digest);
+    BH_CLEANUP_FREE char *key = key_of(artifact->name, bh_digest_format(&artifact->object.digest, digest));
     for (size_t i = 0; i < BH_ARRAY_LEN(gates); i++) {
-        const struct bh_val *decided = gates[i] > 0 ? run->gates[gates[i] - 1].decided : NULL;
-        if (decided && bh_engine_gate(run->engine, gates[i] - 1)->state == BH_GATE_OPEN &&
-            is_about(decided, artifact->name, digest))
-            add_pass(list, run->spec->gates[gates[i] - 1].id, "approve", decided);
+        const struct bh_gate_facts *facts = gates[i] > 0 ? &run->gates[gates[i] - 1] : NULL;
+        if (facts && facts->let_in && bh_map_has(facts->let_in, key) &&
+            bh_engine_gate(run->engine, gates[i] - 1)->state == BH_GATE_OPEN)
+            add_pass(list, run->spec->gates[gates[i] - 1].id, "approve", facts->decided);
     }
 }
 

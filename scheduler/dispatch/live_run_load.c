@@ -76,6 +76,7 @@ void bh_live_run_free(struct bh_live_run *run)
     for (size_t i = 0; run->gates && i < run->spec->n_gates; i++) {
         bh_val_free(run->gates[i].asked);
         bh_val_free(run->gates[i].decided);
+        bh_map_free(run->gates[i].let_in);
     }
     bh_free(run->gates);
     bh_map_free(run->approvals);

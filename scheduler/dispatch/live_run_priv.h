@@ -42,6 +42,7 @@ struct bh_live_run {
     } * made;
     struct bh_gate_facts { /* by gate: payloads of its newest events, owned */
         struct bh_val *asked, *decided;
+        struct bh_map *let_in; /* digests and names of what the decision let pass; NULL: nothing */
     } * gates;
     struct bh_map *approvals; /* digest and name of an artifact → who let it pass */
     struct bh_pending_event *pending;

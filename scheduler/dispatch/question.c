@@ -17,6 +17,7 @@ struct list { /* of artifacts, each once */
     const struct bh_artifact **items;
     size_t len, cap;
     struct bh_map *seen;
+    const struct bh_plan_input *newest; /* agents behind one stage share what they are shown */
 };
 
 /* Whether the document says that a person must approve this input. */
@@ -46,12 +47,13 @@ static void add_inputs(const struct bh_live_run *run, const struct bh_spec_gate 
     struct bh_found_inputs found = {0};
     const struct bh_plan_agent *agent = &bh_live_run_plan(run)->agents[node];
     bool all = gate->of_stage || agent->doc->gate;
-    if (bh_find_inputs(run, node, true, &found, NULL) != 0)
+    if (agent->inputs == list->newest || bh_find_inputs(run, node, true, &found, NULL) != 0)
         return;
+    list->newest = agent->inputs;
     for (size_t i = 0; i < found.len; i++) {
         const struct bh_artifact *a = found.items[i].artifact;
-        if ((all || is_to_be_approved(agent, a->name)) && !is_inside(run, gate, a) &&
-            bh_map_put(list->seen, a->name, list))
+        if ((all || is_to_be_approved(agent, a->name)) && bh_map_put(list->seen, a->name, list) &&
+            !is_inside(run, gate, a))
             *BH_PUSH(list->items, list->len, list->cap) = a;
     }
     bh_found_inputs_fini(&found);
