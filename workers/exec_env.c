@@ -7,19 +7,20 @@
 #define AGENT_HOME "/home/agent"
 #define ROOT_HOME "/root"
 
-struct env_list {
-    struct bh_arena *arena;
-    const char **items;
-    size_t len, cap;
-};
-
-static void push(struct env_list *env, const char *name, const char *value)
+void bh_env_add(struct bh_env_list *env, const char *name, const char *value)
 {
     const char **slot = BH_ARENA_PUSH(env->arena, env->items, env->len, env->cap);
-    *slot = name ? bh_arena_printf(env->arena, "%s=%s", name, value) : NULL;
+    *slot = bh_arena_printf(env->arena, "%s=%s", name, value);
 }
 
-static bool has(const struct env_list *env, const char *name)
+const char *const *bh_env_end(struct bh_env_list *env)
+{
+    const char **slot = BH_ARENA_PUSH(env->arena, env->items, env->len, env->cap);
+    *slot = NULL;
+    return env->items;
+}
+
+bool bh_env_has(const struct bh_env_list *env, const char *name)
 {
     size_t n = strlen(name);
     for (size_t i = 0; i < env->len; i++) {
@@ -29,7 +30,7 @@ static bool has(const struct env_list *env, const char *name)
     return false;
 }
 
-static const char *const *end_list(struct env_list *env, bool root)
+static const char *const *end_list(struct bh_env_list *env, bool root)
 {
     const char *const defaults[][2] = {
         {"HOME", root ? ROOT_HOME : AGENT_HOME},
@@ -38,11 +39,10 @@ static const char *const *end_list(struct env_list *env, bool root)
         {"TMPDIR", "/tmp"},
     };
     for (size_t i = 0; i < BH_ARRAY_LEN(defaults); i++) {
-        if (!has(env, defaults[i][0]))
-            push(env, defaults[i][0], defaults[i][1]);
+        if (!bh_env_has(env, defaults[i][0]))
+            bh_env_add(env, defaults[i][0], defaults[i][1]);
     }
-    push(env, NULL, NULL);
-    return env->items;
+    return bh_env_end(env);
 }
 
 static bool is_of_attempt(const char *name)
@@ -52,13 +52,13 @@ static bool is_of_attempt(const char *name)
 
 static const char *const *make_env(struct bh_arena *arena, const struct bh_lease *lease, bool root, bool checks)
 {
-    struct env_list env = {.arena = arena};
+    struct bh_env_list env = {.arena = arena};
     for (size_t i = 0; i < lease->n_env; i++) {
         const struct bh_lease_env *e = &lease->env[i];
         if (checks && is_of_attempt(e->name))
             continue;
         bool home = root && bh_streq(e->name, "HOME") && bh_streq(e->value, AGENT_HOME);
-        push(&env, e->name, home ? ROOT_HOME : e->value);
+        bh_env_add(&env, e->name, home ? ROOT_HOME : e->value);
     }
     return end_list(&env, root);
 }
@@ -75,11 +75,11 @@ const char *const *bh_exec_env_of_check(struct bh_arena *arena, const struct bh_
 
 const char *const *bh_exec_env_of_box(struct bh_arena *arena, const struct bh_lease *lease)
 {
-    struct env_list env = {.arena = arena};
+    struct bh_env_list env = {.arena = arena};
     for (size_t i = 0; i < lease->n_env; i++) {
         const struct bh_lease_env *e = &lease->env[i];
         if (bh_streq(e->name, "BULKHEAD_RUN") || bh_starts_with(e->name, "BULKHEAD_PARAM_"))
-            push(&env, e->name, e->value);
+            bh_env_add(&env, e->name, e->value);
     }
     return end_list(&env, true);
 }

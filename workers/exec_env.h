@@ -5,6 +5,16 @@
 #include "artifact-bus/lease.h"
 #include "base/mem.h"
 
+/* A list of "NAME=value" that is being made. */
+struct bh_env_list {
+    struct bh_arena *arena;
+    const char **items;
+    size_t len, cap;
+};
+bool bh_env_has(const struct bh_env_list *env, const char *name);
+void bh_env_add(struct bh_env_list *env, const char *name, const char *value); /* whether it is there or not */
+const char *const *bh_env_end(struct bh_env_list *env);                        /* NULL-terminates it */
+
 /*
  * "NAME=value", NULL-terminated: what the lease says, and HOME, PATH, LANG and TMPDIR where it does not. For root, an
  * agent's home in HOME becomes /root.

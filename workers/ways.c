@@ -19,6 +19,7 @@
 #include "base/val.h"
 #include "workers/box_call.h"
 #include "workers/decisions.h"
+#include "workers/exec_env.h"
 #include "workers/ways_msg.h"
 
 #define MAGIC 0x77617973u
@@ -329,32 +330,14 @@ void bh_ways_enter(struct bh_ways *w, enum bh_net_phase phase, bh_ways_ready_fn 
 
 /* --- the environment --- */
 
-struct env_list {
-    struct bh_arena *arena;
-    const char **items;
-    size_t len, cap;
-};
-
-static bool has(const struct env_list *env, const char *name)
+static void add(struct bh_env_list *env, const char *name, const char *value)
 {
-    size_t n = strlen(name);
-    for (size_t i = 0; i < env->len; i++) {
-        if (strncmp(env->items[i], name, n) == 0 && env->items[i][n] == '=')
-            return true;
-    }
-    return false;
-}
-
-static void add(struct env_list *env, const char *name, const char *value)
-{
-    if (has(env, name))
-        return;
-    const char **slot = BH_ARENA_PUSH(env->arena, env->items, env->len, env->cap);
-    *slot = bh_arena_printf(env->arena, "%s=%s", name, value);
+    if (!bh_env_has(env, name))
+        bh_env_add(env, name, value);
 }
 
 /* ALL_PROXY is HTTP as well, which every client understands; SOCKS is spoken at the same port to whoever speaks it. */
-static void add_proxy(struct env_list *env, int port)
+static void add_proxy(struct bh_env_list *env, int port)
 {
     static const char *const names[] = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
                                         "http_proxy", "https_proxy", "all_proxy"};
@@ -376,7 +359,7 @@ static const char *with_url(struct bh_arena *arena, const char *value, int port)
     return bh_arena_strdup(arena, out.data);
 }
 
-static void add_endpoint(struct env_list *env, const struct bh_lease_endpoint *e, int port)
+static void add_endpoint(struct bh_env_list *env, const struct bh_lease_endpoint *e, int port)
 {
     for (size_t i = 0; i < e->n_env; i++)
         add(env, e->env[i].name, with_url(env->arena, e->env[i].value, port));
@@ -384,7 +367,7 @@ static void add_endpoint(struct env_list *env, const struct bh_lease_endpoint *e
 
 const char *const *bh_ways_env(const struct bh_ways *w, struct bh_arena *arena, const char *const *env)
 {
-    struct env_list list = {.arena = arena};
+    struct bh_env_list list = {.arena = arena};
     for (; *env; env++) {
         const char **slot = BH_ARENA_PUSH(arena, list.items, list.len, list.cap);
         *slot = *env;
@@ -398,9 +381,7 @@ const char *const *bh_ways_env(const struct bh_ways *w, struct bh_arena *arena, 
         else if (reaches(&w->spec.lease->network[w->phase]))
             add_proxy(&list, way->port);
     }
-    const char **end = BH_ARENA_PUSH(arena, list.items, list.len, list.cap);
-    *end = NULL;
-    return list.items;
+    return bh_env_end(&list);
 }
 
 /* --- closing --- */
