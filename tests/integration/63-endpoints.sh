@@ -10,8 +10,12 @@ command -v python3 > /dev/null && command -v openssl > /dev/null || skip_all pyt
 [ -x /usr/bin/curl ] || skip_all curl "boxes find no curl"
 umask 022
 
-export CANARY=sk-canary-7Qv1xWz93bKd0LmNpR
-python3 -B "$rig/service.py" "$work" > service.out 2> service.err &
+# Of this run alone: whatever else runs here does not have it.
+CANARY=sk-canary-$(head -c 18 /dev/urandom | base64 | tr -dc a-zA-Z0-9)x
+export CANARY
+printf '%s\n' "$CANARY" > key
+top_allow='"POST /v1/messages", "POST /v1/hang", "GET /v1/*"'
+env -u CANARY python3 -B "$rig/service.py" "$work" key > service.out 2> service.err &
 service=$!
 trap 'kill "$service" 2> /dev/null || true; cleanup' EXIT
 wait_until test -s service.out || skip_all openssl "$(tail -n 1 service.err)"
@@ -39,7 +43,7 @@ endpoints:
   model:
     upstream: $url
     headers: {x-api-key: \"{{ secrets.key }}\"}
-    allow: [\"POST /v1/messages\", \"GET /v1/*\"]
+    allow: [$top_allow]
     env: {MODEL_URL: \"{{ url }}/v1\", MODEL_KEY: unused}
     tainted: true
 "
@@ -80,6 +84,40 @@ same 'the secret is nowhere in the state directory' "$(grep -rlF sk-canary "$BUL
 out=$(bulkhead show @latest -o json)
 has 'the record counts the calls' "$out" '"requests":2'
 has 'and the tokens' "$out" '"tokens_in":10'
+
+# --- while a call is under way the value is in no process that somebody could look into
+cat > hunt.yaml << YAML
+${top/env: CANARY/file: key}agents:
+  - name: a
+    endpoints: [model]
+    run: |
+      grep -lF sk-can''ary /proc/[0-9]*/environ /proc/[0-9]*/cmdline && echo found
+      env | grep -F sk-can''ary && echo found
+      echo hunting
+      $post -m 60 \$MODEL_URL/hang
+YAML
+(unset CANARY && bulkhead run hunt.yaml --grant > hunt.out 2>&1) &
+hunt=$!
+hangs() { bulkhead logs @latest --no-prefix | grep -q hunting; }
+wait_until hangs || true
+lacks 'the agent finds it in nobody' "$(bulkhead logs @latest --no-prefix)" found
+found=''
+for process in /proc/[0-9]*; do
+  found+=$(cat "$process/environ" "$process/cmdline" 2> /dev/null | tr -d '\0' | grep -cF -f key || true)
+done
+same 'it is in no environment and no argument list of the host' "$(printf '%s' "$found" | tr -d 0)" ''
+if [ "$1" = user ]; then
+  opened=''
+  for broker in $(pgrep -U "$(id -u)" -f 'bulkhead-broker endpoints'); do
+    for file in environ mem maps fd/3 root/; do
+      (: < "/proc/$broker/$file") 2> /dev/null && opened+=" $file"
+    done
+  done
+  same 'and the one that has it cannot be looked into by its own user' "$opened" ''
+fi
+kill -USR1 "$service"
+wait "$hunt" || true
+has 'that call was carried out' "$(cat hunt.out)" succeeded
 
 # --- limits
 cat > limits.yaml << YAML

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTPS service of the rig alone: its certificate is FOLDER/cert.pem, its URL is printed. Usage: service.py FOLDER"""
+"""The HTTPS service of the rig alone: its certificate is FOLDER/cert.pem, its URL is printed; it wants the key of the file KEY, and
+goes on with what hangs at SIGUSR1. Usage: service.py FOLDER [KEY]"""
 import json
 import os
+import signal
 import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rig import Upstream, make_certificate  # noqa: E402
+import rig  # noqa: E402
 
 folder = sys.argv[1]
-make_certificate(folder)
-upstream = Upstream(folder)
+if len(sys.argv) > 2:
+    with open(sys.argv[2], encoding="ascii") as key:
+        rig.SECRET = key.read().strip()
+rig.make_certificate(folder)
+upstream = rig.Upstream(folder)
+signal.signal(signal.SIGUSR1, lambda *_: upstream.let_go.set())
 
 MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
            "stop_sequence": None, "usage": {"input_tokens": 10, "output_tokens": 1}}
