@@ -81,10 +81,15 @@ static void print_artifacts(const struct asking *a)
         char size[BH_UNIT_TEXT];
         const struct bh_val *v = bh_val_at(artifacts, i);
         const char *agent = bh_val_str_of(v, "agent");
+        const char *why = bh_val_str_of(v, "why");
         BH_CLEANUP_FREE char *label =
-            bh_asprintf("%s%s", bh_val_str_of(v, "label"), bh_val_bool_of(v, "private") ? ", private" : "");
-        const char *cells[] = {bh_val_str_of(v, "name"), bh_format_size(bh_val_int_of(v, "size"), size), label,
-                               agent ? agent : "a source", bh_val_str_of(v, "digest")};
+            bh_asprintf("%s%s%s%s%s", bh_val_str_of(v, "label"), why ? " (" : "", why ? why : "", why ? ")" : "",
+                        bh_val_bool_of(v, "private") ? ", private" : "");
+        BH_CLEANUP_FREE char *from =
+            agent ? bh_asprintf("%s, attempt %lld", agent, (long long)bh_val_int_of(v, "attempt"))
+                  : bh_strdup("a source");
+        const char *cells[] = {bh_val_str_of(v, "name"), bh_format_size(bh_val_int_of(v, "size"), size), label, from,
+                               bh_val_str_of(v, "digest")};
         bh_table_row(table, cells);
     }
     bh_table_print(table);

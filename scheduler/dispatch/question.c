@@ -65,6 +65,15 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
+/* Why it has its label, as its own record tells it: the names that taint came by. */
+static void set_why(struct bh_val *v, const struct bh_artifact *a)
+{
+    BH_CLEANUP_VAL struct bh_val *record = NULL;
+    if (bh_json_parse(a->provenance, strlen(a->provenance), &record, NULL) != 0)
+        record = NULL;
+    bh_val_set_str(v, "why", bh_val_str_of(record, "why"));
+}
+
 static struct bh_val *artifact_to_val(const struct bh_artifact *a)
 {
     char digest[BH_DIGEST_TEXT];
@@ -75,6 +84,8 @@ static struct bh_val *artifact_to_val(const struct bh_artifact *a)
     bh_val_set_str(v, "label", a->tainted ? "tainted" : "trusted");
     bh_val_set_bool(v, "private", a->private_);
     bh_val_set_str(v, "agent", *a->agent ? a->agent : NULL);
+    bh_val_set_int(v, "attempt", a->attempt);
+    set_why(v, a);
     return v;
 }
 

@@ -9,7 +9,7 @@
 #include "scheduler/dispatch/live_run.h"
 
 /*
- * {"name","of":"agent"|"stage","digest":"sha256:…","artifacts":[{"name","digest","size","label","private","agent"}]},
+ * {"name","of":"agent"|"stage","digest":"sha256:…","artifacts":[{"name","digest","size","label","private","agent","attempt","why"}]},
  * artifacts by name, each once. The digest covers name, kind and the artifacts' names and digests. A gate of an agent
  * that only accepts inputs is about those; one that the document calls `gate` is about all inputs; one of a stage about
  * what comes from outside of the stage. The caller owns it.

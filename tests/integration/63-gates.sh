@@ -66,7 +66,8 @@ has 'explain says so too' "$(bulkhead explain "$run" publisher)" "waits for a de
 has 'and show' "$(bulkhead show "$run")" "'bulkhead approve $run publisher' decides"
 expect 2 'approve needs a terminal or what was seen' bulkhead approve "$run" publisher
 has '  it shows what would pass' "$out" 'page'
-has '  its label' "$out" 'tainted'
+has '  its label, and why' "$out" 'tainted (untrusted: true)'
+has '  who made it' "$out" 'reader, attempt 1'
 lacks '  and not a byte of it' "$out$errs" 'a page'
 has '  and says how' "$errs" "--digest sha256:"
 expect 2 '--content shows it, escaped' bulkhead approve "$run" publisher --content
