@@ -6,7 +6,8 @@
  *      shut ─────────► asked ─────────────────────► open
  *        ▲               │ on_gate_decided, on_gate_expired
  *        │               └────────────────────────► refused
- *        └── bh_gates_new_owner, bh_gates_reopen ──── asked, open, refused
+ *        ├── bh_gates_new_owner, bh_gates_reopen ──── asked, open, refused
+ *        └── bh_gate_await ────────────────────────── refused
  *
  *   shut      nobody was asked, or the answer is to be found anew: a person resumed, another process drives the run
  *   asked     the effect ASK has been given; `expires` as soon as the question is on record
@@ -69,6 +70,17 @@ void bh_gates_ask(struct bh_engine *e, struct bh_effects *fx)
         bh_effects_add(fx, BH_EFFECT_ASK)->gate = gate;
     }
     e->due_gates.len = 0;
+}
+
+void bh_gate_await(struct bh_engine *e, size_t gate)
+{
+    if (bh_gate_is_open(e, gate))
+        return;
+    struct bh_engine_gate *g = &e->gates[gate - 1];
+    if (g->pub.state == BH_GATE_REFUSED)
+        g->pub.state = BH_GATE_SHUT;
+    if (g->unmet == 0)
+        bh_gate_due(e, gate - 1);
 }
 
 /* Nodes of a stage and what they wait for, from scratch. */

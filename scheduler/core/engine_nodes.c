@@ -215,8 +215,9 @@ void bh_node_again(struct bh_engine *e, size_t node)
         return;
     }
     bh_node_set_state(e, node, BH_NODE_WAITING);
+    bh_gate_await(e, e->spec->nodes[node].stage_gate);
     if (e->nodes[node].unmet == 0)
-        bh_node_all_met(e, node);
+        bh_gate_await(e, e->spec->nodes[node].gate);
 }
 
 void bh_node_done(struct bh_engine *e, size_t node)

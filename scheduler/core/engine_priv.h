@@ -237,6 +237,8 @@ bool bh_gate_is_open(const struct bh_engine *e, size_t gate); /* 1 + its index; 
 /* It may have to be asked: bh_gates_ask looks at the end of the step. */
 void bh_gate_due(struct bh_engine *e, size_t gate);
 void bh_gates_ask(struct bh_engine *e, struct bh_effects *fx);
+/* Somebody who had passed it (1 + its index; 0: none) waits for it again: it was shut since, and perhaps refused. */
+void bh_gate_await(struct bh_engine *e, size_t gate);
 void bh_gates_node_ended(struct bh_engine *e, size_t node);
 void bh_gates_new_owner(struct bh_engine *e);
 void bh_gates_reopen(struct bh_engine *e);
