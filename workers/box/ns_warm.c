@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "workers/box/ns_priv.h"
 
-#define PATIENCE_S 5 /* a box is made, and a killed one dies, in milliseconds */
+#define PATIENCE_S 12 /* a box is made, and a killed one dies, in milliseconds; others before it may be waited for */
 
 struct bh_ns_server {
     struct bh_exec *exec; /* of its box */

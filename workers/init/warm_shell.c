@@ -29,8 +29,12 @@
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 
-/* Everybody who waits for a box waits this long, for one server once: it is some tens of milliseconds of work. */
-#define PATIENCE_MS 500
+/*
+ * Everybody who waits for a box waits this long, for one server once. It is some tens of milliseconds of work, of which
+ * a machine that is busy makes a second; so who is not done by the first look is given up if somebody has stopped it.
+ */
+#define LOOK_MS 500
+#define PATIENCE_MS 5000
 #define LATE_MAX 16
 #define LATE_S 60 /* the number of a namespace is given again one day */
 
@@ -199,6 +203,29 @@ static void note_late(int space)
     late[next_late++ % LATE_MAX] = (struct late){number_of(space), now()};
 }
 
+static bool is_stopped(pid_t pid)
+{
+    char path[48], text[512];
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    text[n > 0 ? n : 0] = '\0';
+    const char *name_end = strrchr(text, ')');
+    return name_end && strncmp(name_end, ") T", 3) == 0;
+}
+
+static bool answers_in_time(int answer, pid_t maker)
+{
+    struct pollfd polled = {.fd = answer, .events = POLLIN};
+    for (int waited = 0; waited < PATIENCE_MS; waited += LOOK_MS) {
+        if (poll(&polled, 1, LOOK_MS) > 0)
+            return true;
+        if (is_stopped(maker))
+            return false;
+    }
+    return false;
+}
+
 pid_t bh_shell_clone_beneath(const struct bh_beneath_what *what, int *ret_pidfd, struct bh_fail *fail)
 {
     int answer[2], fds[BH_MSG_MAX_FDS];
@@ -212,8 +239,7 @@ pid_t bh_shell_clone_beneath(const struct bh_beneath_what *what, int *ret_pidfd,
     bh_close(answer[1]);
     if (maker < 0)
         return -1;
-    struct pollfd polled = {.fd = ours, .events = POLLIN};
-    if (poll(&polled, 1, PATIENCE_MS) <= 0) { /* the server may stop who is in its namespace; others wait for us */
+    if (!answers_in_time(ours, maker)) { /* the server may stop who is in its namespace; others wait for us */
         (void)kill(maker, SIGKILL);
         note_late(what->user_ns);
         return bh_fail(fail, ETIMEDOUT, "make a box beneath a fork server");
