@@ -11,9 +11,11 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/val.h"
+#include "workers/decision_sums.h"
 #include "workers/helper.h"
 
-enum { SINGLE_MAX = 1000 /* lines of one execution */, SHOWN = 3 };
+/* Lines of one execution, of what was let through and of denials each; those after them are summed. */
+enum { SINGLE_MAX = 1000, SHOWN = 3 };
 
 struct batch { /* of the helper thread while it is written */
     char *home;
@@ -31,9 +33,8 @@ struct bh_decisions {
     struct bh_job *job;
     void (*done)(void *arg);
     void *arg;
-    int64_t lines;   /* of it alone */
-    int64_t more[2]; /* that were only counted: connections, calls */
-    int64_t more_denied[2];
+    int64_t lines[2]; /* what was let through, denials */
+    struct bh_decision_sums *sums;
     int64_t denied;
     char *shown[SHOWN];
     size_t n_shown;
@@ -95,28 +96,35 @@ static void write_next(struct bh_decisions *d)
         BH_TAKE(d->done)(d->arg);
 }
 
-static struct bh_val *add_line(struct bh_decisions *d, enum bh_audit_kind kind)
+static struct bh_val *new_fields(const struct bh_decisions *d)
+{
+    struct bh_val *fields = bh_val_map();
+    bh_val_set_str(fields, "run", d->lease->run.s);
+    bh_val_set_str(fields, "agent", d->lease->agent);
+    bh_val_set_str(fields, "instance", d->lease->instance.s);
+    return fields;
+}
+
+static struct batch *next_batch(struct bh_decisions *d)
 {
     if (!d->next) {
         d->next = bh_alloc(sizeof(*d->next));
         d->next->home = bh_strdup(d->home);
     }
-    struct batch *b = d->next;
-    struct bh_val *fields = bh_val_map();
-    bh_val_set_str(fields, "run", d->lease->run.s);
-    bh_val_set_str(fields, "agent", d->lease->agent);
-    bh_val_set_str(fields, "instance", d->lease->instance.s);
+    return d->next;
+}
+
+/* Takes fields. */
+static void add_line(struct bh_decisions *d, enum bh_audit_kind kind, struct bh_val *fields)
+{
+    struct batch *b = next_batch(d);
     size_t at = b->n;
     *BH_PUSH(b->fields, at, b->cap_fields) = fields;
     *BH_PUSH(b->entries, b->n, b->cap_entries) = (struct bh_audit_entry){kind, fields};
-    return fields;
 }
 
-/* `time` is when the line was written; `at` when it was decided. */
 static void copy_fields(struct bh_val *to, const struct bh_val *from, const char *const *keys)
 {
-    if (bh_val_str_of(from, "time"))
-        bh_val_set_str(to, "at", bh_val_str_of(from, "time"));
     for (; *keys; keys++) {
         const struct bh_val *v = bh_val_get(from, *keys);
         if (v)
@@ -131,14 +139,35 @@ static bool is_denied(const struct bh_val *msg)
     return !bh_streq(bh_val_str_of(msg, "verdict"), "allow");
 }
 
-/* A line of its own, or only counted. */
-static bool has_room(struct bh_decisions *d, int what, const struct bh_val *msg)
+static void on_sum(void *arg, enum bh_audit_kind kind, struct bh_val *sum)
 {
-    if (d->lines++ < SINGLE_MAX)
-        return true;
-    d->more[what]++;
-    d->more_denied[what] += is_denied(msg);
-    return false;
+    struct bh_decisions *d = arg;
+    struct bh_val *fields = new_fields(d);
+    for (size_t i = 0; i < bh_val_len(sum); i++)
+        bh_val_set(fields, bh_val_key_at(sum, i), bh_val_copy(bh_val_at(sum, i)));
+    bh_val_free(sum);
+    add_line(d, kind, fields);
+}
+
+/*
+ * A line of its own, or it is summed. However much is denied or let through before it, where something went to is
+ * always named. Takes `common`, which it shares with others of its kind; `own` are the names of its other fields.
+ */
+static void note(struct bh_decisions *d, enum bh_audit_kind kind, struct bh_val *common, const struct bh_val *msg,
+                 const char *const *own)
+{
+    BH_CLEANUP_VAL struct bh_val *shared = common;
+    bool denied = is_denied(msg);
+    if (d->lines[denied]++ >= SINGLE_MAX &&
+        !bh_decision_sums_add(d->sums, kind, bh_val_copy(shared), msg, denied, on_sum, d))
+        return;
+    struct bh_val *fields = new_fields(d);
+    for (size_t i = 0; i < bh_val_len(shared); i++)
+        bh_val_set(fields, bh_val_key_at(shared, i), bh_val_copy(bh_val_at(shared, i)));
+    if (bh_val_str_of(msg, "time")) /* when it was decided; `time` is when the line was written */
+        bh_val_set_str(fields, "at", bh_val_str_of(msg, "time"));
+    copy_fields(fields, msg, own);
+    add_line(d, kind, fields);
 }
 
 static void note_denial(struct bh_decisions *d, char *what, const char *why)
@@ -156,63 +185,57 @@ static void note_denial(struct bh_decisions *d, char *what, const char *why)
 
 void bh_decisions_egress(struct bh_decisions *d, const struct bh_val *msg)
 {
-    static const char *const keys[] = {"phase", "host", "port", "address", "verdict", "reason", "up", "down", NULL};
+    static const char *const keys[] = {"phase", "host", "port", "verdict", "reason", NULL};
+    static const char *const own[] = {"address", "up", "down", NULL};
     if (is_denied(msg)) {
         const char *host = bh_val_str_of(msg, "host");
         note_denial(d, bh_asprintf("%s:%lld", host ? host : "", (long long)bh_val_int_of(msg, "port")),
                     bh_val_str_of(msg, "reason"));
     }
-    if (!has_room(d, 0, msg))
-        return;
-    struct bh_val *fields = add_line(d, BH_AUDIT_EGRESS);
-    bh_val_set_str(fields, "box", d->lease->box.id);
-    copy_fields(fields, msg, keys);
+    struct bh_val *common = bh_val_map();
+    bh_val_set_str(common, "box", d->lease->box.id);
+    copy_fields(common, msg, keys);
+    note(d, BH_AUDIT_EGRESS, common, msg, own);
     write_next(d);
 }
 
 void bh_decisions_call(struct bh_decisions *d, const char *endpoint, const struct bh_val *msg)
 {
-    static const char *const keys[] = {"method", "path",      "status",     "verdict", "reason", "up",
-                                       "down",   "tokens_in", "tokens_out", "leaked",  NULL};
+    static const char *const keys[] = {"verdict", "reason", "leaked", NULL};
+    static const char *const own[] = {"method", "path", "status", "up", "down", "tokens_in", "tokens_out", NULL};
+    int64_t times = bh_val_int_of(msg, "times");
+    if (times > 0) { /* the broker has counted them, for there were too many */
+        d->denied += times;
+        d->more[1] += times;
+        d->more_denied[1] += times;
+        return;
+    }
     if (is_denied(msg)) {
         const char *method = bh_val_str_of(msg, "method"), *path = bh_val_str_of(msg, "path");
         note_denial(d, bh_asprintf("%s %s of %s", method ? method : "", path ? path : "", endpoint),
                     bh_val_str_of(msg, "reason"));
     }
-    if (!has_room(d, 1, msg))
-        return;
-    struct bh_val *fields = add_line(d, BH_AUDIT_CALL);
-    bh_val_set_str(fields, "endpoint", endpoint);
-    copy_fields(fields, msg, keys);
+    struct bh_val *common = bh_val_map();
+    bh_val_set_str(common, "endpoint", endpoint);
+    copy_fields(common, msg, keys);
+    note(d, BH_AUDIT_CALL, common, msg, own);
     write_next(d);
 }
 
 void bh_decisions_secret(struct bh_decisions *d, const char *endpoint, const char *secret)
 {
-    struct bh_val *fields = add_line(d, BH_AUDIT_SECRET);
+    struct bh_val *fields = new_fields(d);
     bh_val_set_str(fields, "secret", secret);
     bh_val_set_str(fields, "endpoint", endpoint);
+    add_line(d, BH_AUDIT_SECRET, fields);
     write_next(d);
 }
 
 /* --- the end --- */
 
-static void add_counted(struct bh_decisions *d)
-{
-    static const enum bh_audit_kind kinds[] = {BH_AUDIT_EGRESS, BH_AUDIT_CALL};
-    for (int i = 0; i < 2; i++) {
-        if (d->more[i] == 0)
-            continue;
-        struct bh_val *fields = add_line(d, kinds[i]);
-        bh_val_set_int(fields, "more", d->more[i]);
-        bh_val_set_int(fields, "denied", d->more_denied[i]);
-        d->more[i] = d->more_denied[i] = 0;
-    }
-}
-
 void bh_decisions_flush(struct bh_decisions *d, void (*done)(void *arg), void *arg)
 {
-    add_counted(d);
+    bh_decision_sums_take(d->sums, on_sum, d);
     d->done = done;
     d->arg = arg;
     write_next(d);
@@ -239,7 +262,7 @@ char *bh_decisions_text(const struct bh_decisions *d)
 struct bh_decisions *bh_decisions_new(struct bh_helper *helper, const char *home, const struct bh_lease *lease)
 {
     struct bh_decisions *d = bh_alloc(sizeof(*d));
-    *d = (struct bh_decisions){.helper = helper, .home = home, .lease = lease};
+    *d = (struct bh_decisions){.helper = helper, .home = home, .lease = lease, .sums = bh_decision_sums_new()};
     return d;
 }
 
@@ -248,6 +271,8 @@ void bh_decisions_free(struct bh_decisions *d)
     if (!d)
         return;
     bh_job_forget(d->job);
+    bh_decision_sums_take(d->sums, on_sum, d);
+    bh_decision_sums_free(d->sums);
     if (d->next) /* nobody waits, and it is to be known all the same */
         bh_job_forget(bh_helper_submit(d->helper, &batch_ops, NULL, d->next));
     for (size_t i = 0; i < d->n_shown; i++)

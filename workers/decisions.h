@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What was decided about the connections and calls of one execution: each goes into the audit log, and in sum into the
- * words about its end. A box can cause as many decisions as it likes: beyond a bound they are only counted, and one
- * line says how many there were.
+ * words about its end. A box can cause as many decisions as it likes: beyond a bound those about the same thing are
+ * summed (decision_sums.h). What was let through is always named; of denials a bounded number is.
  */
 #pragma once
 

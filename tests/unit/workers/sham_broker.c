@@ -35,14 +35,15 @@ static void say_op(const char *op, int64_t id)
     say(msg);
 }
 
-static void say_decision(int64_t id, const char *host)
+static void say_decision(int64_t id, const char *host, const char *verdict, const char *reason)
 {
     BH_CLEANUP_VAL struct bh_val *msg = message("decision", id);
     bh_val_set_str(msg, "phase", "run");
     bh_val_set_str(msg, "host", host);
     bh_val_set_int(msg, "port", 443);
-    bh_val_set_str(msg, "verdict", "deny");
-    bh_val_set_str(msg, "reason", "not-listed");
+    bh_val_set_str(msg, "verdict", verdict);
+    bh_val_set_str(msg, "reason", reason);
+    bh_val_set_int(msg, "up", 10);
     say(msg);
 }
 
@@ -109,10 +110,23 @@ static void on_open(const char *role, int64_t id, const struct bh_val *msg, int 
     }
 }
 
+static void hide(int64_t id)
+{
+    for (int i = 0; i < SHAM_FLOOD; i++) {
+        BH_CLEANUP_FREE char *host = bh_asprintf("bad%d.example.org", i);
+        say_decision(id, host, "deny", "not-listed");
+    }
+    for (int i = 0; i < SHAM_FLOOD; i++)
+        say_decision(id, "good.example.org", "allow", "listed");
+    say_decision(id, "hidden.example.org", "allow", "listed");
+}
+
 static void on_close(const char *role, int64_t id)
 {
+    if (bh_streq(role, "hides"))
+        hide(id);
     for (int i = 0; i < (bh_streq(role, "floods") ? SHAM_FLOOD : 1); i++)
-        say_decision(id, "bad.example.org");
+        say_decision(id, "bad.example.org", "deny", "not-listed");
     say_closed(id);
 }
 

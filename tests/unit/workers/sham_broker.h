@@ -6,7 +6,8 @@
  *   refuses dies nonsense silent   in place of ready
  *   dies-soon dies-later  after ready, at the next policy
  *   calls                 for an endpoint: two calls, one of which has leaked, and the end of the budget of tokens
- *   floods                SHAM_FLOOD denials before closed
+ *   floods                SHAM_FLOOD denials of one name before closed
+ *   hides                 SHAM_FLOOD denials of names of their own, then SHAM_FLOOD + 1 that are let through
  */
 #pragma once
 

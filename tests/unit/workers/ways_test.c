@@ -307,9 +307,25 @@ static void a_flood_is_counted(void **state)
     enter(BH_NET_RUN);
     close_ways();
     BH_CLEANUP_FREE char *log = audit_log(), *text = bh_ways_text(r.ways);
-    T_INT(count(log, "\"host\":\"bad.example.org\""), 1000);
-    assert_non_null(strstr(log, "\"more\":500,\"denied\":500"));
+    T_INT(count(log, "\"host\":\"bad.example.org\""), 1002); /* the first that is summed has its line too */
+    T_INT(count(log, "\"more\":"), 1);
+    assert_non_null(strstr(log, "\"reason\":\"not-listed\",\"more\":499,\"up\":4990"));
     T_STR(text, "1500 connections or calls were denied"); /* and no name, which it has chosen */
+}
+
+/* However many denials and connections came before it. */
+static void where_something_went_is_always_named(void **state)
+{
+    (void)state;
+    open_ways("hides", false);
+    enter(BH_NET_RUN);
+    close_ways();
+    BH_CLEANUP_FREE char *log = audit_log();
+    T_INT(count(log, "\"host\":\"hidden.example.org\""), 1);
+    T_INT(count(log, "\"host\":\"good.example.org\""), 1002);
+    assert_non_null(strstr(log, "\"reason\":\"listed\",\"more\":499,\"up\":4990"));
+    T_INT(count(log, "\"verdict\":\"deny\""), 1064); /* and the others, of which the last is one more, in one line */
+    assert_non_null(strstr(log, "\"more\":437,\"denied\":437"));
 }
 
 static void no_program_no_way(void **state)
@@ -336,6 +352,7 @@ static int all_tests(void)
         TEST(a_broker_that_dies_or_raves_is_told),
         TEST(a_broker_that_dies_later_breaks_them),
         TEST(a_flood_is_counted),
+        TEST(where_something_went_is_always_named),
         TEST(no_program_no_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
