@@ -79,20 +79,22 @@ bool bh_decision_sums_add(struct bh_decision_sums *s, enum bh_audit_kind kind, s
     BH_CLEANUP_BUF struct bh_buf key = BH_BUF_INIT;
     bh_json_format(own, &key);
     struct sum *sum = find(s, kind, key.data, denied);
+    int64_t times = bh_val_int_of(msg, "times");
     if (sum) {
-        sum->more++;
+        sum->more += times > 0 ? times : 1;
         for (int i = 0; i < N_COUNTS; i++)
             sum->count[i] += bh_val_int_of(msg, counts[i]);
         return false;
     }
     if (s->n[denied] == SUMS && denied) {
-        s->rest[kind]++;
+        s->rest[kind] += times > 0 ? times : 1;
         return false;
     }
     if (s->n[denied] == SUMS)
         give_all(s, denied, fn, arg);
-    s->of[denied][s->n[denied]++] = (struct sum){.kind = kind, .key = bh_buf_take(&key), .fields = BH_TAKE(own)};
-    return true;
+    s->of[denied][s->n[denied]++] =
+        (struct sum){.kind = kind, .key = bh_buf_take(&key), .fields = BH_TAKE(own), .more = times};
+    return times == 0;
 }
 
 void bh_decision_sums_take(struct bh_decision_sums *s, bh_decision_sum_fn *fn, void *arg)

@@ -17,7 +17,8 @@ void bh_decision_sums_free(struct bh_decision_sums *s); /* NULL is fine; what wa
 typedef void bh_decision_sum_fn(void *arg, enum bh_audit_kind kind, struct bh_val *fields);
 
 /*
- * Counts one more. `fields` are those that it has in common with others, and are taken; `msg` has its bytes and tokens.
+ * Counts one more. `fields` are those that it has in common with others, and are taken; `msg` has its bytes and tokens,
+ * or its `times`, where it tells of many at once.
  * True: it is the first of those and needs a line of its own. Sums that have no room any more are given to `fn`.
  */
 bool bh_decision_sums_add(struct bh_decision_sums *s, enum bh_audit_kind kind, struct bh_val *fields,

@@ -204,13 +204,8 @@ void bh_decisions_call(struct bh_decisions *d, const char *endpoint, const struc
     static const char *const keys[] = {"verdict", "reason", "leaked", NULL};
     static const char *const own[] = {"method", "path", "status", "up", "down", "tokens_in", "tokens_out", NULL};
     int64_t times = bh_val_int_of(msg, "times");
-    if (times > 0) { /* the broker has counted them, for there were too many */
-        d->denied += times;
-        d->more[1] += times;
-        d->more_denied[1] += times;
-        return;
-    }
-    if (is_denied(msg)) {
+    d->denied += times;
+    if (is_denied(msg) && times == 0) {
         const char *method = bh_val_str_of(msg, "method"), *path = bh_val_str_of(msg, "path");
         note_denial(d, bh_asprintf("%s %s of %s", method ? method : "", path ? path : "", endpoint),
                     bh_val_str_of(msg, "reason"));
@@ -218,6 +213,10 @@ void bh_decisions_call(struct bh_decisions *d, const char *endpoint, const struc
     struct bh_val *common = bh_val_map();
     bh_val_set_str(common, "endpoint", endpoint);
     copy_fields(common, msg, keys);
+    if (times > 0) { /* the broker has counted them, for there were too many */
+        (void)bh_decision_sums_add(d->sums, BH_AUDIT_CALL, common, msg, true, on_sum, d);
+        return;
+    }
     note(d, BH_AUDIT_CALL, common, msg, own);
     write_next(d);
 }
