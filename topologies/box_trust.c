@@ -30,11 +30,44 @@ static size_t holder(struct bh_planner *pl, const struct bh_plan_box *box)
     return SIZE_MAX;
 }
 
+/* A gate let it in for the agent, and could not for those who share its box. */
+static bool let_in(const struct bh_planner *pl, size_t agent)
+{
+    const struct bh_plan_agent *a = &pl->plan->agents[agent];
+    const char *artifact = pl->drafts[agent].box_taint.artifact;
+    const struct bh_plan_gate *gate = artifact ? bh_plan_gate_of(a->gates, a->n_gates, artifact) : NULL;
+    return gate && gate->kind == BH_GATE_VALIDATE;
+}
+
+static void refuse_let_in(struct bh_planner *pl, const struct bh_plan_box *box, size_t reader, size_t owner)
+{
+    const struct bh_plan_agent *a = &pl->plan->agents[reader];
+    const struct bh_plan_agent *b = owner == SIZE_MAX ? a : &pl->plan->agents[owner];
+    struct bh_err *err = NULL;
+    if (owner == SIZE_MAX)
+        bh_err_set(&err, BH_E_TRUST, 0, "agent '%s' lets '%s' into box '%s', which it shares and which has a power: %s",
+                   a->name, pl->drafts[reader].box_taint.artifact, box->id, box->powers[0]);
+    else
+        bh_err_set(&err, BH_E_TRUST, 0,
+                   "agent '%s' lets '%s' into box '%s', which it shares and which has a power of agent '%s': %s",
+                   a->name, pl->drafts[reader].box_taint.artifact, box->id, b->name, box->powers[0]);
+    bh_err_detail(&err, "tainted: %s", bh_plan_box_taint_path(pl, reader));
+    bh_err_hint(&err,
+                "'validate' lets an artifact in for one agent, not for those who share its box: leave 'box' and "
+                "'topology' of '%s' away, and the plan gives it a box of its own",
+                a->name);
+    bh_planner_report(pl, err, b->doc->name.pos, b->doc->path);
+}
+
 static void refuse_powers(struct bh_planner *pl, const struct bh_plan_box *box)
 {
     size_t reader = culprit(pl, box), owner = holder(pl, box);
     const struct bh_plan_agent *a = &pl->plan->agents[reader], *b = owner == SIZE_MAX ? a : &pl->plan->agents[owner];
     struct bh_err *err = NULL;
+    if (let_in(pl, reader)) {
+        refuse_let_in(pl, box, reader, owner);
+        return;
+    }
     if (owner == SIZE_MAX && box->n_agents > 1)
         bh_err_set(&err, BH_E_TRUST, 0, "box '%s' is tainted by agent '%s' and has a power: %s", box->id, a->name,
                    box->powers[0]);

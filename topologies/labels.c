@@ -3,22 +3,20 @@
  * Owns where taint is and how it got there. It begins at `untrusted: true` of an agent or a source and at content that
  * another run knows as tainted, flows with every artifact to whoever reads it, and from one agent of a shared box to
  * all others; in a stage that repeats, from one round to the next. What `accept` lets in with `validate` taints what
- * the agent makes, not its box; with `approve` or `endorse` the label is cleared. Every agent is visited at most twice:
- * when it becomes tainted, and when its box does.
+ * the agent makes, and not its box where it stands alone in that: no gate let it in for the others. With `approve` or
+ * `endorse` the label is cleared. Every agent is visited at most twice: when it becomes tainted, and when its box does.
  */
 #include "base/text.h"
 #include "topologies/flows.h"
-
-#define TOLD_ALL SIZE_MAX
 
 enum admission { ADMIT_NOT, ADMIT_HERE /* the agent may have it, the label stays */, ADMIT_CLEARED };
 
 struct spread {
     struct bh_planner *pl;
     struct bh_flows flows;
-    size_t *told_by; /* per stage: 0, who told its members without gates (+ 1), or TOLD_ALL: that one was told, too */
-    size_t *gated, *gated_start;         /* those with gates, of stage i: gated[gated_start[i]] .. */
-    bool *group_tainted, *group_reached; /* all members have been told: of the box, of what is in it */
+    bool *stage_told;            /* its members without gates */
+    size_t *gated, *gated_start; /* those with gates, of stage i: gated[gated_start[i]] .. */
+    bool *group_tainted;         /* all members have been told */
 };
 
 static enum admission admission_of(struct bh_planner *pl, size_t agent, const char *artifact)
@@ -32,13 +30,19 @@ static enum admission admission_of(struct bh_planner *pl, size_t agent, const ch
     return gate->kind == BH_GATE_VALIDATE ? ADMIT_HERE : ADMIT_CLEARED;
 }
 
+static bool shares_box(const struct bh_planner *pl, size_t agent)
+{
+    long group = pl->drafts[agent].group;
+    return group >= 0 && pl->groups[group].n > 1;
+}
+
 /* The first cause is kept: so the path of causes never turns back on itself. */
 static void taint(struct spread *s, size_t agent, enum admission admission, enum bh_via via, size_t from,
                   const char *artifact)
 {
     struct bh_plan_agent *a = &s->pl->plan->agents[agent];
     struct bh_draft *d = &s->pl->drafts[agent];
-    bool box = admission == ADMIT_NOT;
+    bool box = admission == ADMIT_NOT || shares_box(s->pl, agent);
     if (admission == ADMIT_CLEARED || (a->label == BH_TAINTED && (d->box_tainted || !box)))
         return;
     struct bh_cause cause = {
@@ -125,19 +129,15 @@ static void to_readers(struct spread *s, size_t agent)
     }
 }
 
-/* A member whose inputs were let in by a gate has them in the box nevertheless: the others can read them. */
 static void to_box(struct spread *s, size_t agent)
 {
     const struct bh_draft *d = &s->pl->drafts[agent];
-    if (d->group < 0)
+    if (d->group < 0 || !d->box_tainted || s->group_tainted[d->group])
         return;
-    bool *done = d->box_tainted ? s->group_tainted : s->group_reached;
-    if (done[d->group])
-        return;
-    done[d->group] = true;
+    s->group_tainted[d->group] = true;
     const struct bh_group *g = &s->pl->groups[d->group];
     for (size_t i = 0; i < g->n; i++)
-        taint(s, g->agents[i], d->box_tainted ? ADMIT_NOT : ADMIT_HERE, BH_VIA_BOX, agent, NULL);
+        taint(s, g->agents[i], ADMIT_NOT, BH_VIA_BOX, agent, NULL);
 }
 
 /* How what the agent made in one round is let in by another in the next: as the worst of its outputs. */
@@ -151,7 +151,10 @@ static enum admission of_round(struct spread *s, size_t reader, size_t agent)
     return worst;
 }
 
-/* What a round made lies before all agents of the next one; what an agent itself made it has had already. */
+/*
+ * What a round made lies before all agents of the next one. Who has no gates is told once, by the first: that one is
+ * tainted itself, and so is its box if it has no gates either.
+ */
 static void to_next_round(struct spread *s, size_t agent)
 {
     const struct bh_plan_agent *agents = s->pl->plan->agents;
@@ -163,17 +166,13 @@ static void to_next_round(struct spread *s, size_t agent)
         if (reader != agent)
             taint(s, reader, of_round(s, reader, agent), BH_VIA_PREVIOUS, agent, NULL);
     }
-    size_t *told = &s->told_by[stage];
-    for (size_t a = s->pl->stage_start[stage]; *told == 0 && a < s->pl->stage_start[stage + 1]; a++) {
+    if (s->stage_told[stage])
+        return;
+    s->stage_told[stage] = true;
+    for (size_t a = s->pl->stage_start[stage]; a < s->pl->stage_start[stage + 1]; a++) {
         if (a != agent && agents[a].n_gates == 0)
             taint(s, a, ADMIT_NOT, BH_VIA_PREVIOUS, agent, NULL);
     }
-    if (*told != 0 && *told != TOLD_ALL && *told != agent + 1) {
-        if (agents[*told - 1].n_gates == 0)
-            taint(s, *told - 1, ADMIT_NOT, BH_VIA_PREVIOUS, agent, NULL);
-        *told = TOLD_ALL;
-    }
-    *told = *told == 0 ? agent + 1 : *told;
 }
 
 static void spread_taint(struct spread *s)
@@ -249,16 +248,14 @@ void bh_plan_labels(struct bh_planner *pl)
     struct spread s = {.pl = pl};
     list_gated(&s);
     bh_flows_init(&s.flows, pl);
-    s.told_by = bh_calloc(pl->doc->n_stages + 1, sizeof(*s.told_by));
+    s.stage_told = bh_calloc(pl->doc->n_stages + 1, sizeof(*s.stage_told));
     s.group_tainted = bh_calloc(pl->n_groups + 1, sizeof(*s.group_tainted));
-    s.group_reached = bh_calloc(pl->n_groups + 1, sizeof(*s.group_reached));
     spread_taint(&s);
     bh_flows_fini(&s.flows);
-    bh_free(s.told_by);
+    bh_free(s.stage_told);
     bh_free(s.gated);
     bh_free(s.gated_start);
     bh_free(s.group_tainted);
-    bh_free(s.group_reached);
     for (size_t a = 0; a < pl->plan->n_agents; a++) {
         pl->plan->agents[a].why = bh_plan_taint_path(pl, a);
         set_tainted_inputs(pl, a);

@@ -76,7 +76,7 @@ struct bh_draft {
     struct bh_steer *steers;
     size_t n_steers, cap_steers;
     bool barrier;                    /* waits for all earlier stages */
-    bool box_tainted;                /* its box is; an agent whose inputs `accept` let in is tainted, its box is not */
+    bool box_tainted;                /* its box is; where `accept` let the inputs in, only a shared one */
     bool admitted;                   /* some tainted input was let in by `accept` with `validate` */
     const char *private_source;      /* that it reads; NULL: none */
     struct bh_cause taint, private_; /* the first that came */

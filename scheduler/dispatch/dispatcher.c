@@ -219,6 +219,14 @@ static const char *box_key(struct bh_dispatcher *d, const struct bh_effect *effe
 }
 
 /* The attempt ends before it began. */
+static enum bh_reason why_no_lease(const struct bh_err *why)
+{
+    enum bh_code code = bh_err_code(why);
+    return code == BH_E_UNBOUND_INPUT ? BH_REASON_INPUT_SKIPPED
+           : code == BH_E_POLICY      ? BH_REASON_POLICY
+                                      : BH_REASON_HOST;
+}
+
 static void refuse_lease(struct bh_dispatcher *d, const struct bh_effect *effect, const struct bh_err *why)
 {
     struct bh_event event = {
@@ -226,7 +234,7 @@ static void refuse_lease(struct bh_dispatcher *d, const struct bh_effect *effect
         .instance = effect->instance,
         .epoch = effect->epoch,
         .state = BH_ATTEMPT_FAILED,
-        .reason = bh_err_code(why) == BH_E_UNBOUND_INPUT ? BH_REASON_INPUT_SKIPPED : BH_REASON_HOST,
+        .reason = why_no_lease(why),
     };
     struct bh_val *extra = bh_val_map();
     bh_val_set_str(extra, "detail", bh_err_message(why));

@@ -453,6 +453,16 @@ static int find_image(struct maker *m, struct bh_err **err)
     return bh_err_set(err, BH_E_STORE_CORRUPT, 0, "the submission lacks the base '%s'", base);
 }
 
+/* Of several in a box, what one has read the others can reach, whatever let it in. */
+static bool is_box_tainted(const struct maker *m)
+{
+    const struct bh_plan_box *box = &m->plan->boxes[m->agent->box];
+    bool tainted = box->label == BH_TAINTED;
+    for (size_t i = 0; box->n_agents > 1 && i < box->n_agents; i++)
+        tainted = tainted || m->plan->agents[box->agents[i]].label == BH_TAINTED;
+    return tainted;
+}
+
 int bh_lease_make(const struct bh_live_run *run, const struct bh_lease_order *order, struct bh_lease *ret,
                   struct bh_err **err)
 {
@@ -473,12 +483,14 @@ int bh_lease_make(const struct bh_live_run *run, const struct bh_lease_order *or
         bh_lease_fill_secrets(plan->pipeline, bh_live_run_file(run), m.agent->doc, &lease);
     bh_lease_fill_endpoints(plan, bh_live_run_file(run), m.agent, &lease);
     lease.tainted = m.agent->label == BH_TAINTED;
-    lease.box.tainted = plan->boxes[m.agent->box].label == BH_TAINTED;
+    lease.box.tainted = is_box_tainted(&m);
     lease.private_ = m.agent->private_why != NULL;
     fill_limits(&m);
     bh_lease_reach(&lease, plan->boxes[m.agent->box].network, bh_live_run_ranges(run, m.agent->name));
     rc = fill_box(&m, err);
     bh_image_fini(&m.image);
+    if (rc == 0)
+        rc = bh_lease_check_powers(&lease, err);
     if (rc == 0)
         rc = fill_files(&m, err);
     if (rc == 0 && order->kind != BH_EXECUTION_SETUP)

@@ -46,3 +46,27 @@ void bh_lease_reach(struct bh_lease *lease, const char *network, const struct bh
     }
     lease->ranges = copy_list(ranges, &lease->n_ranges);
 }
+
+static bool is_on_host(const struct bh_lease *lease)
+{
+    bool host = false;
+    for (size_t i = 0; i < BH_N_NET_PHASES; i++)
+        host = host || lease->network[i].kind == BH_NET_HOST;
+    return host;
+}
+
+int bh_lease_check_powers(const struct bh_lease *lease, struct bh_err **err)
+{
+    static const char no_power[] = "the box of agent '%s' is tainted, and is given no power: %s %s";
+    if (!lease->box.tainted)
+        return 0;
+    if (lease->n_secrets > 0)
+        return bh_err_set(err, BH_E_POLICY, 0, no_power, lease->agent, "secret", lease->secrets[0].name);
+    if (is_on_host(lease))
+        return bh_err_set(err, BH_E_POLICY, 0, no_power, lease->agent, "network", "host");
+    for (size_t i = 0; i < lease->n_endpoints; i++) {
+        if (!lease->endpoints[i].tainted)
+            return bh_err_set(err, BH_E_POLICY, 0, no_power, lease->agent, "endpoint", lease->endpoints[i].name);
+    }
+    return 0;
+}

@@ -47,6 +47,8 @@ static void check_box(const struct bh_plan *plan, const struct bh_plan_box *box)
     }
     BH_ASSERT(box->label != BH_TAINTED || (tainted && box->n_powers == 0));
     BH_ASSERT(box->private_ == private_);
+    /* a gate lets in for one agent alone */
+    BH_ASSERT(box->n_agents == 1 || !tainted || box->label == BH_TAINTED);
     /* what one in the box has, all have */
     for (size_t i = 0; i < box->n_agents; i++) {
         const struct bh_plan_agent *a = &plan->agents[box->agents[i]];

@@ -10,6 +10,10 @@
 /* r reads what is not ours and makes `page`. */
 #define READER HEAD "agents:\n  - {name: r, run: x, untrusted: true, outputs: [page, more]}\n"
 #define STAGES HEAD "stages:\n  - {name: s, agents: [{name: r, run: x, untrusted: true, outputs: [page, more]}]}\n"
+/* The same, and `a` in the box `lab` reads it: its other keys follow. */
+#define GATED_LAB                                                                                                     \
+    HEAD "boxes: {lab: {}}\nagents:\n  - {name: r, run: x, untrusted: true, outputs: [page]}\n  - {name: a, run: x, " \
+         "box: lab, inputs: [page], "
 
 static const struct trust_row powers[] = {
     {"no label", HEAD "agents: [{name: a, run: x, secrets: [k], endpoints: [shut]}]\n", ""},
@@ -196,10 +200,43 @@ static const struct trust_row gates[] = {
      "r=untrusted: true;a=page ← r (untrusted: true);"},
     {"what a gate lets in lies in the box: who shares it makes tainted things, too",
      HEAD "boxes: {lab: {}}\nagents:\n  - {name: r, run: x, untrusted: true, outputs: [page]}\n"
-          "  - {name: a, run: x, box: lab, inputs: [page], secrets: [k], accept: {page: {validate: {kind: json}}}}\n"
+          "  - {name: a, run: x, box: lab, inputs: [page], accept: {page: {validate: {kind: json}}}}\n"
           "  - {name: b, run: x, box: lab, inputs: [own.txt], outputs: [o]}\n  - {name: c, run: x, inputs: [o]}\n",
      "r=untrusted: true;a=page ← r (untrusted: true);b=shares a box with a ← page ← r (untrusted: true);c=o ← b, which "
      "shares a box with a ← page ← r (untrusted: true);"},
+    {"so it is refused where another in the box has a power",
+     GATED_LAB "accept: {page: {validate: {kind: json}}}}\n  - {name: b, run: x, box: lab, endpoints: [shut]}\n",
+     "trust: agent 'a' lets 'page' into box 'lab', which it shares and which has a power of agent 'b': endpoint shut | "
+     "tainted: page ← r (untrusted: true)\n"},
+    {"and where the power is its own, for what the other makes of it lies there, too",
+     GATED_LAB "secrets: [k], accept: {page: {validate: {kind: json}}}}\n  - {name: b, run: x, box: lab}\n",
+     "trust: agent 'a' lets 'page' into box 'lab', which it shares and which has a power of agent 'a': secret k | "
+     "tainted: page ← r (untrusted: true)\n"},
+    {"and where both have a gate",
+     GATED_LAB "accept: {page: {validate: {kind: json}}}}\n  - {name: b, run: x, box: lab, inputs: [page], secrets: "
+               "[k], accept: {page: {validate: {kind: json}}}}\n",
+     "trust: agent 'a' lets 'page' into box 'lab', which it shares and which has a power of agent 'b': secret k | "
+     "tainted: page ← r (untrusted: true)\n"},
+    {"and where the power is the box's",
+     HEAD
+     "boxes: {lab: {network: host}}\nagents:\n  - {name: a, run: x, box: lab, inputs: [bad.txt], accept: {bad.txt: "
+     "{validate: {kind: json}}}}\n  - {name: b, run: x, box: lab}\n",
+     "trust: agent 'a' lets 'bad.txt' into box 'lab', which it shares and which has a power: network host | tainted: "
+     "bad.txt (untrusted source)\n"},
+    {"and where it is the crew's",
+     HEAD "topology: shared-box\nagents:\n  - {name: a, run: x, inputs: [bad.txt], accept: {bad.txt: {validate: {kind: "
+          "json}}}}\n  - {name: b, run: x, secrets: [k]}\n",
+     "trust: agent 'a' lets 'bad.txt' into box 'crew', which it shares and which has a power of agent 'b': secret k | "
+     "tainted: bad.txt (untrusted source)\n"},
+    {"an endpoint for the tainted is none",
+     GATED_LAB "accept: {page: {validate: {kind: json}}}}\n  - {name: b, run: x, box: lab, endpoints: [open]}\n",
+     "r=untrusted: true;a=page ← r (untrusted: true);b=shares a box with a ← page ← r (untrusted: true);"},
+    {"a box in which nobody else is will do",
+     GATED_LAB "secrets: [k], accept: {page: {validate: {kind: json}}}}\n  - {name: b, run: x, secrets: [k]}\n",
+     "r=untrusted: true;a=page ← r (untrusted: true);"},
+    {"what a person let in is for all",
+     GATED_LAB "accept: {page: {approve: true}}}\n  - {name: b, run: x, box: lab, endpoints: [shut]}\n",
+     "r=untrusted: true;"},
     {"but who is in the crew's box without having asked for it is not told so",
      READER "  - {name: a, run: x, topology: shared-box, inputs: [page], accept: {page: {validate: {kind: json}}}}\n"
             "  - {name: b, run: x, inputs: [own.txt]}\n",
@@ -226,15 +263,24 @@ static const struct trust_row gates[] = {
           "w]}]}]\n",
      "trust: agent 'a' is tainted and has a power: secret k | tainted: the round before ← b ← bad.txt (untrusted "
      "source)\n"},
-    {"rounds: who was the first to tell the others is told as well",
+    {"rounds: who has no gates is told by who has some",
+     HEAD "stages:\n"
+          "  - {name: s, agents: [{name: r, run: x, untrusted: true, outputs: [page]}]}\n"
+          "  - {name: t, repeat: {max: 2, until: {artifact: v, is: y}}, agents: [\n"
+          "    {name: a, run: x, inputs: [page], accept: {'*': {validate: {kind: json}}}, outputs: [o]},\n"
+          "    {name: c, run: x, inputs: [own.txt], secrets: [k]}, {name: b, run: x, inputs: [own.txt], outputs: "
+          "[v]}]}\n",
+     "trust: agent 'c' is tainted and has a power: secret k | tainted: the round before ← a ← page ← r (untrusted: "
+     "true)\n"},
+    {"rounds: in one box, what a gate let in is in the round before, too",
      HEAD "boxes: {lab: {}}\nstages:\n"
           "  - {name: s, agents: [{name: r, run: x, untrusted: true, outputs: [page]}]}\n"
           "  - {name: t, repeat: {max: 2, until: {artifact: v, is: y}}, agents: [\n"
           "    {name: a, run: x, box: lab, inputs: [page], secrets: [k], accept: {'*': {validate: {kind: json}}}},\n"
           "    {name: c, run: x, box: lab, inputs: [own.txt], outputs: [o]}, {name: b, run: x, inputs: [own.txt], "
           "outputs: [v]}]}\n",
-     "trust: box 'lab' is tainted by agent 'c' and has a power of agent 'a': secret k | tainted: the round before ← b "
-     "← the round before ← c, which shares a box with a ← page ← r (untrusted: true)\n"},
+     "trust: agent 'a' lets 'page' into box 'lab', which it shares and which has a power of agent 'a': secret k | "
+     "tainted: page ← r (untrusted: true)\n"},
 };
 
 static const struct trust_row steered[] = {

@@ -95,9 +95,32 @@ static void test_checks(void **state)
     }
 }
 
+/* The plan would have to be wrong for this; then it is still no power. */
+static void test_powers_of_a_tainted_box(void **state BH_UNUSED)
+{
+    struct bh_lease_endpoint endpoints[] = {{.name = (char[]){"open"}, .tainted = true}, {.name = (char[]){"shut"}}};
+    struct bh_lease_secret secret = {.name = (char[]){"k"}};
+    struct bh_lease lease = {.agent = (char[]){"a"}, .endpoints = endpoints, .n_endpoints = 1};
+    lease.box.tainted = true;
+    lease.network[BH_NET_RUN].kind = BH_NET_PUBLIC;
+    T_OK(bh_lease_check_powers(&lease, &err));
+    lease.n_endpoints = 2;
+    T_ERR(bh_lease_check_powers(&lease, &err), BH_E_POLICY, "no power: endpoint shut");
+    lease.network[BH_NET_CHECK].kind = BH_NET_HOST;
+    T_ERR(bh_lease_check_powers(&lease, &err), BH_E_POLICY, "no power: network host");
+    lease.secrets = &secret;
+    lease.n_secrets = 1;
+    T_ERR(bh_lease_check_powers(&lease, &err), BH_E_POLICY,
+          "the box of agent 'a' is tainted, and is given no power: secret k");
+    lease.box.tainted = false;
+    lease.tainted = true; /* what a gate let in */
+    T_OK(bh_lease_check_powers(&lease, &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_powers_of_a_tainted_box),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_checks),
