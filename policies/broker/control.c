@@ -17,11 +17,11 @@
 #include "base/val.h"
 
 /* Where the worker is so many messages behind, nothing new is begun. */
-enum { FULL = 1024 };
+enum { FULL = 1024, LEAST_SHARE = 4 };
 
 struct packet {
     struct bh_list link;
-    size_t len;
+    size_t len, *waiting;
     char data[];
 };
 
@@ -93,7 +93,7 @@ static bool send_now(struct bh_control *c, const char *data, size_t len)
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
     struct bh_control *c = arg;
-    bool was_full = bh_control_is_full(c);
+    bool was_full = bh_control_is_full(c), sent = false;
     (void)fd;
     (void)what;
     BH_LIST_FOREACH (it, next, &c->queue) {
@@ -102,12 +102,17 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
             break;
         bh_list_remove(it);
         c->n_queued--;
+        if (p->waiting)
+            --*p->waiting;
         bh_free(p);
+        sent = true;
     }
     if (bh_list_empty(&c->queue))
         (void)event_del(c->writable);
     if (was_full && !bh_control_is_full(c) && c->ops->on_drained)
         c->ops->on_drained(c->arg);
+    if (sent && c->ops->on_sent)
+        c->ops->on_sent(c->arg);
 }
 
 int bh_control_new(struct event_base *loop, int fd, const struct bh_control_ops *ops, void *arg,
@@ -146,6 +151,11 @@ void bh_control_free(struct bh_control *c)
 
 void bh_control_send(struct bh_control *c, struct bh_val *msg)
 {
+    bh_control_send_for(c, msg, NULL);
+}
+
+void bh_control_send_for(struct bh_control *c, struct bh_val *msg, size_t *waiting)
+{
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     bh_json_format(msg, &text);
     bh_val_free(msg);
@@ -154,11 +164,31 @@ void bh_control_send(struct bh_control *c, struct bh_val *msg)
         return;
     struct packet *p = bh_alloc(sizeof(*p) + text.len);
     p->len = text.len;
+    p->waiting = waiting;
     memcpy(p->data, text.data, text.len);
     bh_list_init(&p->link);
     bh_list_append(&c->queue, &p->link);
     c->n_queued++;
+    if (waiting)
+        ++*waiting;
     (void)event_add(c->writable, NULL);
+}
+
+void bh_control_forget(struct bh_control *c, const size_t *waiting)
+{
+    if (*waiting == 0)
+        return;
+    BH_LIST_FOREACH (it, next, &c->queue) {
+        struct packet *p = BH_CONTAINER(it, struct packet, link);
+        if (p->waiting == waiting)
+            p->waiting = NULL;
+    }
+}
+
+size_t bh_control_share(size_t n)
+{
+    size_t each = n > 0 ? FULL / n : FULL;
+    return each < LEAST_SHARE ? LEAST_SHARE : each;
 }
 
 bool bh_control_is_full(const struct bh_control *c)

@@ -21,6 +21,7 @@ struct event_base;
 struct bh_control_ops {
     void (*on_message)(void *arg, const char *op, const struct bh_val *msg, int *fd);
     void (*on_drained)(void *arg); /* may be NULL; what was full is so no longer */
+    void (*on_sent)(void *arg);    /* may be NULL; some of what waited is off our hands */
 };
 
 /* Takes `fd`, also on failure. `ops` and `arg` are borrowed. At the socket's end the loop is left. */
@@ -30,6 +31,11 @@ void bh_control_free(struct bh_control *c); /* NULL is fine; what still waits is
 
 /* Takes `msg`, a map. Never blocks. */
 void bh_control_send(struct bh_control *c, struct bh_val *msg);
+/* The same; *waiting counts it for as long as it waits, or until bh_control_forget. */
+void bh_control_send_for(struct bh_control *c, struct bh_val *msg, size_t *waiting);
+void bh_control_forget(struct bh_control *c, const size_t *waiting);
+/* How much of a full queue each of `n` may have waiting, so that nobody's messages hold up another's. */
+size_t bh_control_share(size_t n);
 bool bh_control_is_full(const struct bh_control *c);
 
 /* A message {"op": op, "id": id}. */

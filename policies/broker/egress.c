@@ -15,7 +15,7 @@
 #include "policies/broker/egress_priv.h"
 
 enum { POOL = 32 << 20, LEAST_READ = 4096, LEAST_HEAD = 16384 };
-enum { ACCEPT_AT_ONCE = 64, OVER_MAX = 64, LEAST_FILES = 64, AGAIN_MS = 100, THOUSAND = 1000 };
+enum { ACCEPT_AT_ONCE = 64, OVER_MAX = 64, LEAST_FILES = 64, AGAIN_MS = 100 };
 
 static const struct bh_egress_limits usual = {
     .connections = 1000, .rate = 500, .head_ms = 30000, .connect_ms = 10000, .idle_ms = 600000, .total_ms = 86400000};
@@ -86,14 +86,7 @@ static void on_reap(evutil_socket_t fd, short what, void *arg)
 static bool may_begin(struct bh_egress_exit *x)
 {
     const struct timeval tv = {.tv_usec = AGAIN_MS * 1000};
-    struct bh_mono now = bh_mono_now();
-    int64_t most = 2 * x->limits.rate * THOUSAND, ms = (now.ns - x->counted.ns) / BH_NS_PER_MS;
-    if (ms > 0) {
-        x->allowance = ms >= 2 * THOUSAND ? most : x->allowance + ms * x->limits.rate;
-        x->allowance = x->allowance > most ? most : x->allowance;
-        x->counted = now;
-    }
-    if (x->allowance >= THOUSAND)
+    if (bh_rate_has(&x->arrivals, bh_mono_now()))
         return true;
     (void)event_del(x->acceptable);
     (void)event_add(x->later, &tv);
@@ -140,7 +133,7 @@ static void on_acceptable(evutil_socket_t fd, short what, void *arg)
             on_accept_failed(e, errno);
             return;
         }
-        x->allowance -= THOUSAND;
+        (void)bh_rate_take(&x->arrivals, bh_mono_now());
         bh_conn_begin(x, client);
     }
 }
@@ -229,8 +222,7 @@ static int on_open(struct bh_egress *e, int64_t id, const struct bh_val *msg, in
     x->acceptable = event_new(e->loop, x->listener, EV_READ | EV_PERSIST, on_acceptable, x);
     x->later = evtimer_new(e->loop, on_later, x);
     BH_ASSERT(x->acceptable && x->later);
-    x->counted = bh_mono_now();
-    x->allowance = 2 * x->limits.rate * THOUSAND;
+    bh_rate_init(&x->arrivals, x->limits.rate, bh_mono_now());
     if (!e->paused)
         (void)event_add(x->acceptable, NULL);
     return 0;

@@ -17,6 +17,7 @@
 #include "policies/broker/egress_lookup.h"
 #include "policies/broker/egress_pipe.h"
 #include "policies/broker/egress_socks.h"
+#include "policies/broker/rate.h"
 
 struct bh_egress {
     struct event_base *loop;
@@ -46,8 +47,7 @@ struct bh_egress_exit {
     int listener;
     struct event *acceptable, *later; /* the latter while it has to wait */
     size_t n_conns;
-    struct bh_mono counted;
-    int64_t allowance; /* new connections, in thousandths, at that time */
+    struct bh_rate arrivals;
 };
 
 struct bh_egress_conn {

@@ -22,6 +22,7 @@
 enum {
     ACCEPT_AT_ONCE = 32,
     TEXT_MAX = 1024, /* of what a box wrote, in a message */
+    HELD_MS = 100,
 };
 
 /* --- what is told --- */
@@ -50,9 +51,41 @@ static bool is_denial(const char *reason)
     return false;
 }
 
+static void tell(struct bh_endpoint_of *e, struct bh_val *msg)
+{
+    bh_control_send_for(e->owner->control, msg, &e->waiting);
+}
+
+/* A refusal costs a box nothing, so it may not cost others much: beyond a rate they are only counted. */
+static bool is_only_counted(struct bh_endpoint_of *e, const char *reason)
+{
+    struct bh_mono now = bh_mono_now();
+    if (!is_denial(reason) || bh_streq(reason, "leak"))
+        return false;
+    (void)bh_rate_take(&e->refusals, now);
+    if (bh_rate_take(&e->told, now))
+        return false;
+    e->untold++;
+    return true;
+}
+
+static void tell_sum(struct bh_endpoint_of *e)
+{
+    if (e->untold == 0)
+        return;
+    struct bh_val *msg = new_message(e, "call");
+    bh_val_set_str(msg, "verdict", "deny");
+    bh_val_set_str(msg, "reason", "many");
+    bh_val_set_int(msg, "times", e->untold);
+    e->untold = 0;
+    tell(e, msg);
+}
+
 void bh_endpoint_report(struct bh_endpoint_of *e, const struct bh_http_request *req, const struct bh_call *call,
                         const char *path, long status, const char *reason)
 {
+    if (is_only_counted(e, reason))
+        return;
     struct bh_val *msg = new_message(e, "call");
     set_cut(msg, "method", req && req->method ? req->method : "");
     set_cut(msg, "path", path ? path : "");
@@ -65,12 +98,26 @@ void bh_endpoint_report(struct bh_endpoint_of *e, const struct bh_http_request *
     bh_val_set_int(msg, "tokens_out", call ? call->tokens_out : 0);
     if (call && call->leaked)
         bh_val_set_str(msg, "leaked", call->leaked);
-    bh_control_send(e->owner->control, msg);
+    tell(e, msg);
 }
 
-bool bh_endpoint_is_busy(const struct bh_endpoint_of *e)
+static bool asks_too_much(struct bh_endpoint_of *e)
 {
-    return bh_control_is_full(e->owner->control);
+    return e->waiting >= bh_control_share(e->owner->n_endpoints) || !bh_rate_has(&e->refusals, bh_mono_now());
+}
+
+static void hold(struct bh_endpoint_of *e)
+{
+    const struct timeval when = {.tv_usec = HELD_MS * 1000};
+    e->held = true;
+    (void)event_add(e->later, &when);
+}
+
+bool bh_endpoint_is_busy(struct bh_endpoint_of *e)
+{
+    if (!e->held && asks_too_much(e))
+        hold(e);
+    return e->held;
 }
 
 /* --- budgets --- */
@@ -201,11 +248,41 @@ static void drop_service(struct bh_endpoints *all, struct bh_shared_service *sha
     (void)bh_map_del(all->services, key);
 }
 
+/* --- turns --- */
+
+void bh_endpoint_take_turn(struct bh_conn *c)
+{
+    struct bh_endpoints *all = c->endpoint->owner;
+    const struct timeval now = {0};
+    bh_list_remove(&c->turn);
+    bh_list_append(&all->turns, &c->turn);
+    if (!event_pending(all->turn, EV_TIMEOUT, NULL))
+        (void)event_add(all->turn, &now);
+}
+
+/* Who takes one more meanwhile comes in the next turn of the loop; and any of them may be gone by then. */
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+    struct bh_endpoints *all = arg;
+    struct bh_list these = {all->turns.prev, all->turns.next};
+    (void)fd;
+    (void)what;
+    if (bh_list_empty(&all->turns))
+        return;
+    these.prev->next = these.next->prev = &these;
+    bh_list_init(&all->turns);
+    while (!bh_list_empty(&these)) {
+        struct bh_conn *c = BH_CONTAINER(these.next, struct bh_conn, turn);
+        bh_list_remove(&c->turn);
+        bh_conn_turn(c);
+    }
+}
+
 /* --- listening --- */
 
 static void accept_again(struct bh_endpoint_of *e)
 {
-    if (!e->full || e->n_conns >= BH_CONNS_MAX || bh_endpoint_is_busy(e))
+    if (!e->full || e->closing || e->n_conns >= BH_CONNS_MAX || bh_endpoint_is_busy(e))
         return;
     e->full = false;
     (void)event_add(e->acceptable, NULL);
@@ -226,6 +303,11 @@ static void on_acceptable(evutil_socket_t listener, short what, void *arg)
             stop_accepting(e);
             return;
         }
+        if (!bh_rate_take(&e->arrivals, bh_mono_now())) {
+            stop_accepting(e);
+            hold(e);
+            return;
+        }
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
             return;
@@ -235,6 +317,26 @@ static void on_acceptable(evutil_socket_t listener, short what, void *arg)
         }
         bh_conn_new(e, fd);
     }
+}
+
+static void let_go_on(struct bh_endpoint_of *e)
+{
+    if (asks_too_much(e)) {
+        hold(e);
+        return;
+    }
+    e->held = false;
+    (void)event_del(e->later);
+    BH_LIST_FOREACH (it, next, &e->conns)
+        bh_conn_wake(BH_CONTAINER(it, struct bh_conn, link));
+    accept_again(e);
+}
+
+static void on_later(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    let_go_on(arg);
 }
 
 void bh_endpoint_conn_gone(struct bh_endpoint_of *e)
@@ -263,7 +365,10 @@ static void free_endpoint(struct bh_endpoint_of *e)
 {
     close_conns(e);
     event_free(e->acceptable);
+    event_free(e->later);
+    bh_control_forget(e->owner->control, &e->waiting);
     bh_list_remove(&e->link);
+    e->owner->n_endpoints--;
     drop_service(e->owner, e->shared);
     drop_budget(e->owner, e->instance, e->budget);
     bh_free(e->instance);
@@ -300,8 +405,14 @@ static int open_endpoint(struct bh_endpoints *all, const struct bh_val *msg, int
     bh_list_init(&e->conns);
     bh_list_init(&e->link);
     bh_list_append(&all->endpoints, &e->link);
+    all->n_endpoints++;
+    struct bh_mono now = bh_mono_now();
+    bh_rate_init(&e->refusals, or_else(bh_val_int_of(limits, "refusals"), BH_REFUSALS), now);
+    bh_rate_init(&e->told, BH_TOLD, now);
+    bh_rate_init(&e->arrivals, BH_ARRIVALS, now);
+    e->later = evtimer_new(all->loop, on_later, e);
     e->acceptable = event_new(all->loop, e->listener, EV_READ | EV_PERSIST, on_acceptable, e);
-    BH_ASSERT(e->acceptable);
+    BH_ASSERT(e->acceptable && e->later);
     (void)event_add(e->acceptable, NULL);
     return 0;
 }
@@ -350,6 +461,7 @@ static void on_close(struct bh_endpoints *all, const struct bh_val *msg, int *fd
         if (e->id != id)
             continue;
         close_conns(e); /* what is told of them comes first */
+        tell_sum(e);
         say_closed(all, id, e);
         free_endpoint(e);
         return;
@@ -373,14 +485,13 @@ static void on_message(void *arg, const char *op, const struct bh_val *msg, int 
     bh_log(BH_LOG_ERROR, "endpoints.control", "op", op, NULL);
 }
 
-static void on_drained(void *arg)
+static void on_sent(void *arg)
 {
     struct bh_endpoints *all = arg;
     BH_LIST_FOREACH (it, next, &all->endpoints) {
         struct bh_endpoint_of *e = BH_CONTAINER(it, struct bh_endpoint_of, link);
-        BH_LIST_FOREACH (at, after, &e->conns)
-            bh_conn_wake(BH_CONTAINER(at, struct bh_conn, link));
-        accept_again(e);
+        if (e->held && !asks_too_much(e) && bh_rate_has(&e->arrivals, bh_mono_now()))
+            let_go_on(e);
     }
 }
 
@@ -404,13 +515,14 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
         struct bh_endpoint_of *e = BH_CONTAINER(it, struct bh_endpoint_of, link);
         BH_LIST_FOREACH (at, after, &e->conns)
             look_at(BH_CONTAINER(at, struct bh_conn, link), now);
+        tell_sum(e);
         accept_again(e);
     }
 }
 
 /* --- the process --- */
 
-static const struct bh_control_ops control_ops = {on_message, on_drained};
+static const struct bh_control_ops control_ops = {.on_message = on_message, .on_sent = on_sent};
 
 static int serve(struct bh_endpoints *all, int control_fd, struct bh_err **err)
 {
@@ -421,7 +533,8 @@ static int serve(struct bh_endpoints *all, int control_fd, struct bh_err **err)
     if (rc < 0)
         return rc;
     all->sweep = event_new(all->loop, -1, EV_PERSIST, on_sweep, all);
-    BH_ASSERT(all->sweep);
+    all->turn = evtimer_new(all->loop, on_turn, all);
+    BH_ASSERT(all->sweep && all->turn);
     (void)event_add(all->sweep, &second);
     (void)event_base_dispatch(all->loop);
     return 0;
@@ -435,6 +548,8 @@ static void end(struct bh_endpoints *all)
     bh_transfers_free(all->transfers);
     if (all->sweep)
         event_free(all->sweep);
+    if (all->turn)
+        event_free(all->turn);
     bh_control_free(all->control);
     bh_map_free(all->services);
     bh_map_free(all->budgets);
@@ -451,6 +566,7 @@ int bh_endpoints_main(int control_fd)
     }
     bh_list_init(&all.endpoints);
     bh_list_init(&all.slow);
+    bh_list_init(&all.turns);
     all.give_up = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     all.services = bh_map_new(free_shared);
     all.budgets = bh_map_new(bh_free);

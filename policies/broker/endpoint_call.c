@@ -377,7 +377,12 @@ static bool is_allowed(struct bh_call *call)
     const struct bh_service *s = call->endpoint->shared->service;
     const struct bh_http_request *req = &call->conn->req;
     const char *why;
-    if (bh_endpoint_normalise(req->target, &call->target, &why) < 0) {
+    bool clear = bh_endpoint_normalise(req->target, &call->target, &why) == 0;
+    if (!bh_endpoint_spend_request(call->endpoint)) { /* also what is refused counts */
+        refuse(call, 403, "budget", "the limit on requests or tokens of this attempt is spent");
+        return false;
+    }
+    if (!clear) {
         refuse(call, 400, "bad-request", why);
         return false;
     }
@@ -387,10 +392,6 @@ static bool is_allowed(struct bh_call *call)
                         "its 'allow'",
                         s->name, req->method, call->target.compared);
         refuse(call, 403, "not-allowed", message);
-        return false;
-    }
-    if (!bh_endpoint_spend_request(call->endpoint)) {
-        refuse(call, 403, "budget", "the limit on requests or tokens of this attempt is spent");
         return false;
     }
     return true;

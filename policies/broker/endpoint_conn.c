@@ -16,8 +16,6 @@
 #include "base/mem.h"
 #include "policies/broker/endpoint_priv.h"
 
-static void next_request(struct bh_conn *c);
-
 static void set_deadline(struct bh_conn *c, int64_t seconds)
 {
     c->deadline.ns = bh_mono_now().ns + seconds * BH_NS_PER_S;
@@ -61,6 +59,7 @@ void bh_conn_close(struct bh_conn *c)
     event_free(c->writable);
     bh_close(c->fd);
     bh_list_remove(&c->link);
+    bh_list_remove(&c->turn);
     bh_buf_fini(&c->in);
     bh_buf_fini(&c->out);
     bh_http_request_fini(&c->req);
@@ -149,6 +148,7 @@ static void refuse_head(struct bh_conn *c, long status, const char *why)
 {
     BH_CLEANUP_BUF struct bh_buf reply = BH_BUF_INIT;
     bh_http_add_refusal(&reply, status, why, false);
+    (void)bh_endpoint_spend_request(c->endpoint);
     bh_endpoint_report(c->endpoint, NULL, NULL, "", status, "bad-request");
     c->close_when_sent = true;
     bh_conn_send(c, reply.data, reply.len);
@@ -170,8 +170,10 @@ static void next_request(struct bh_conn *c)
 {
     const char *why;
     c->state = BH_CONN_HEAD;
-    if (bh_endpoint_is_busy(c->endpoint))
+    if (bh_endpoint_is_busy(c->endpoint)) {
+        set_deadline(c, BH_HEAD_S);
         return;
+    }
     long n = bh_http_read_head(c->in.data, c->in.len, &c->req, &why);
     if (n < 0) {
         refuse_head(c, -n, why);
@@ -195,6 +197,12 @@ static void next_request(struct bh_conn *c)
 void bh_conn_wake(struct bh_conn *c)
 {
     if (c->state == BH_CONN_HEAD && c->in.len > 0)
+        bh_endpoint_take_turn(c);
+}
+
+void bh_conn_turn(struct bh_conn *c)
+{
+    if (c->state == BH_CONN_HEAD)
         next_request(c);
 }
 
@@ -249,12 +257,16 @@ ssize_t bh_conn_take_body(struct bh_conn *c, char *room, size_t size)
     return n;
 }
 
+/* What came behind it waits for its turn: a box that sends a thousand requests at once is one among many. */
 static void request_over(struct bh_conn *c)
 {
     bh_http_request_fini(&c->req);
+    c->state = BH_CONN_HEAD;
+    set_deadline(c, c->in.len > 0 ? BH_HEAD_S : BH_KEEP_ALIVE_S);
     if (c->in.len == 0)
         bh_buf_fini(&c->in);
-    next_request(c);
+    else
+        bh_endpoint_take_turn(c);
 }
 
 static void skip_body(struct bh_conn *c)
@@ -343,6 +355,7 @@ void bh_conn_new(struct bh_endpoint_of *e, int fd)
     struct bh_conn *c = bh_alloc(sizeof(*c));
     *c = (struct bh_conn){.endpoint = e, .fd = fd, .in = BH_BUF_INIT, .out = BH_BUF_INIT};
     bh_list_init(&c->link);
+    bh_list_init(&c->turn);
     bh_list_append(&e->conns, &c->link);
     e->n_conns++;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

@@ -21,6 +21,7 @@
 #include "policies/broker/endpoint_transfer.h"
 #include "policies/broker/endpoint_usage.h"
 #include "policies/broker/http.h"
+#include "policies/broker/rate.h"
 #include "policies/needles.h"
 
 struct bh_control;
@@ -35,6 +36,9 @@ enum {
     BH_CONN_IN_CROWDED = 16 * 1024, /* … each may keep this much waiting */
     BH_CONN_OUT_HIGH = 32 * 1024,   /* … and what it does not take; then the reply waits */
     BH_CONN_SKIP_MAX = 16 << 20,    /* of a body that nobody wants, before the connection is closed instead */
+    BH_REFUSALS = 100,              /* of one box in a second; then it is read from no more */
+    BH_TOLD = 10,                   /* of them, one by one; the others are told in sum */
+    BH_ARRIVALS = 500,              /* of new connections */
     BH_HEAD_S = 30,                 /* for a head that has begun */
     BH_KEEP_ALIVE_S = 120,          /* for the next one */
     BH_SKIP_S = 10,                 /* for what a box still sends when all is said */
@@ -56,7 +60,10 @@ struct bh_endpoints {
     struct bh_control *control;
     struct bh_transfers *transfers;
     struct event *sweep;
+    struct event *turn;   /* of the connections that have a request waiting: one each, then everybody else's */
+    struct bh_list turns; /* struct bh_conn */
     struct bh_list endpoints;
+    size_t n_endpoints;
     struct bh_map *services; /* key → struct bh_shared_service */
     struct bh_map *budgets;  /* instance → struct bh_budget */
     struct bh_list slow;     /* services that are being made */
@@ -78,7 +85,12 @@ struct bh_endpoint_of {  /* one box */
     struct bh_budget *budget;
     int listener;
     struct event *acceptable;
-    bool full; /* nothing is accepted for now */
+    struct event *later; /* while it is held */
+    bool held;           /* it has asked for too much: nothing new of it is begun */
+    bool full;           /* nothing is accepted for now */
+    struct bh_rate refusals, told, arrivals;
+    int64_t untold; /* refusals that were only counted */
+    size_t waiting; /* messages about it that the worker has not taken yet */
     bool closing;
     struct bh_gate_box turn;
     struct bh_list conns;
@@ -96,6 +108,7 @@ enum bh_conn_state {
 
 struct bh_conn {
     struct bh_list link; /* of its endpoint */
+    struct bh_list turn; /* among those that have a request waiting */
     struct bh_endpoint_of *endpoint;
     int fd;
     enum bh_conn_state state;
@@ -140,7 +153,9 @@ void bh_endpoint_spend_tokens(struct bh_endpoint_of *e, int64_t in, int64_t out)
 void bh_endpoint_let_in(struct bh_shared_service *shared); /* whoever's turn it is */
 void bh_endpoint_let_in_soon(struct bh_shared_service *shared);
 void bh_endpoint_conn_gone(struct bh_endpoint_of *e);
-bool bh_endpoint_is_busy(const struct bh_endpoint_of *e); /* the worker has to catch up first */
+/* The worker has to catch up with it first, or it asks too often for what it may not. bh_conn_wake comes afterwards. */
+bool bh_endpoint_is_busy(struct bh_endpoint_of *e);
+void bh_endpoint_take_turn(struct bh_conn *c); /* bh_conn_turn comes, when others have had theirs */
 
 void bh_endpoint_add_service(struct bh_endpoints *all, struct bh_service *service); /* takes it */
 /* Whose service is there, or can be made at once. Says "ready" or "failed". */
@@ -157,7 +172,8 @@ void bh_endpoint_slow_end(struct bh_endpoints *all); /* of all; waits until thei
 /* endpoint_conn.c */
 void bh_conn_new(struct bh_endpoint_of *e, int fd); /* takes it */
 void bh_conn_close(struct bh_conn *c);              /* with its call */
-void bh_conn_wake(struct bh_conn *c);               /* the worker has caught up */
+void bh_conn_wake(struct bh_conn *c);               /* its endpoint is busy no more */
+void bh_conn_turn(struct bh_conn *c);               /* its next request, if there is one */
 void bh_conn_send(struct bh_conn *c, const void *data, size_t len);
 void bh_conn_send_chunk(struct bh_conn *c, const void *data, size_t len); /* as a chunk of HTTP/1.1 */
 /* The next bytes of the body: 0 at its end, -1 where none are there yet, -2 where they are no body. */

@@ -302,6 +302,63 @@ def requests_are_limited(upstream, broker):
     same((one.close()["requests"], two.close()["requests"]), (2, 1))
 
 
+def refused_calls_count(upstream, broker):
+    """what is refused, or is no request at all, counts against limits.requests"""
+    way = broker.open(upstream.url(), allow=["GET /v1/small"], limits={"requests": 3})
+    same(way.get("/no").status, 403)
+    same(way.get("/v1/%2e%2e%2fadmin").status, 400)
+    sock = way.connect()
+    sock.sendall(b"nothing of the kind\r\n\r\n")
+    same(read_head(Wire(sock))[0], 400)
+    has(way.get("/v1/small").message, "is spent")
+    same(broker.next("budget")["what"], "requests")
+    same(way.close()["requests"], 3)
+
+
+def pipelined_refusals(upstream, broker):
+    """thousands of requests at a stroke need no more stack than one, and are told of in sum"""
+    small = Broker({"CANARY": SECRET}, stack=256 << 10)
+    way = small.open(upstream.url(), allow=["GET /v1/small"], limits={"refusals": 100000})
+    sock = way.connect()
+    sender = threading.Thread(target=sock.sendall, args=(b"G / HTTP/1.1\r\nHost:\r\n\r\n" * 8000,))
+    sender.start()
+    wire = Wire(sock)
+    for _ in range(8000):
+        status, headers = read_head(wire)
+        same(status, 403)
+        wire.take(int(headers["content-length"]))
+    sender.join()
+    same(way.close()["requests"], 8000)
+    calls = [m for m in small.kept if m["op"] == "call"]
+    same(sum(m.get("times", 1) for m in calls), 8000)
+    same({m["reason"] for m in calls if "times" in m}, {"many"})
+    assert len(calls) < 1000, f"{len(calls)} messages"
+    same(small.end(), 0)
+
+
+def refusals_hold_nobody_up(upstream, broker):
+    """a box that asks for what it may not is answered so many times a second, and others at once"""
+    import time
+    way, other = (broker.open(upstream.url(), allow=["GET /v1/small"], instance=i) for i in ("i1", "i2"))
+    socks = [way.connect() for _ in range(4)]
+    for sock in socks:
+        sock.setblocking(False)
+        try:
+            while sock.send(b"GET /no HTTP/1.1\r\nHost: x\r\n\r\n" * 400):
+                pass
+        except BlockingIOError:
+            pass
+    began = time.monotonic()
+    same([other.get("/no").status for _ in range(5)], [403] * 5)
+    same(other.get("/v1/small").body, b"ok")
+    for sock in socks:
+        sock.setblocking(True)
+        same(read_head(Wire(sock))[0], 403)
+    most = (2 + time.monotonic() - began + 1) * 100
+    n = way.close()["requests"]
+    assert n <= most, f"{n} were answered, of at most {most}"
+
+
 def tokens_are_limited(upstream, broker):
     """limits.tokens is told of as soon as a reply says that it is spent"""
     way = broker.open(upstream.url(), limits={"tokens": 29})
@@ -418,7 +475,8 @@ def nobody_looks_in(upstream, broker):
 
 TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes, many_connections, keep_alive, bodies, bad_chunks,
          events_are_not_buffered, leaks_are_cut, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
-         addresses, secrets_that_fail, slow_secrets, requests_are_limited, tokens_are_limited, at_most_at_once, all_wait_on_429,
+         addresses, secrets_that_fail, slow_secrets, requests_are_limited, refused_calls_count,
+         pipelined_refusals, refusals_hold_nobody_up, tokens_are_limited, at_most_at_once, all_wait_on_429,
          the_box_goes, a_box_that_reads_nothing, an_answer_without_end, closing_cuts, nobody_looks_in]
 
 if __name__ == "__main__":

@@ -220,12 +220,14 @@ def make_certificate(folder):
 
 
 class Broker:
-    def __init__(self, env=None):
+    def __init__(self, env=None, stack=None):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         program = os.path.join(os.environ["BH_BIN"], "bulkhead-broker")
 
         def place():
             os.dup2(theirs.fileno(), 3)
+            if stack:
+                resource.setrlimit(resource.RLIMIT_STACK, (stack, stack))
 
         self.control, self.id, self.kept = ours, 0, []
         self.process = subprocess.Popen([program, "endpoints", str(os.getpid())], preexec_fn=place, close_fds=False,
