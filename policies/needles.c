@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the search for secrets in what passes by. Assumes that a set is complete before the first search. Must never let
- * a byte of a needle pass before it knows that the needle ends otherwise.
+ * a byte of a needle pass before it knows that the needle ends otherwise, and a sieve must never show by what it holds
+ * back how a needle begins: who chooses the text would read the whole secret out of that, byte by byte.
  */
 #include "policies/needles.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "policies/needle_forms.h"
 
 /* A shift fits a byte; more than that is hardly ever skipped at once. */
 #define WINDOW_MAX 128
+
+/* A secret of an ordinary length is held back like any other one. */
+#define HELD_LEAST 1024
+
+enum held_class { HELD_WORD, HELD_PRINTED, HELD_LINE, HELD_ALL };
 
 struct needle {
     char *name;
@@ -23,6 +30,8 @@ struct bh_needles {
     struct needle *items;
     size_t n, cap;
     size_t window, longest;
+    bool held[256]; /* the class of characters that are held back, by character */
+    size_t held_max;
     unsigned char shift[65536]; /* by the last two bytes of the window */
 };
 
@@ -66,6 +75,50 @@ static void make_shifts(struct bh_needles *set)
     }
 }
 
+/*
+ * What is held back at the end of a piece is visible to who chose the piece, and may tell nothing of the secrets: a run
+ * of characters of one of these classes, whose end no needle can reach over, and as many as a power of two. So all that
+ * can be learned is which class, and about how long.
+ */
+static bool in_class(enum held_class kind, unsigned char c)
+{
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    switch (kind) {
+    case HELD_WORD:
+        return letter || (c && strchr("+/=_-.~%\\", c));
+    case HELD_PRINTED:
+        return c > ' ' && c < 0x7f;
+    case HELD_LINE:
+        return c != '\n' && c != '\r';
+    case HELD_ALL:
+        break;
+    }
+    return true;
+}
+
+static bool all_in_class(const struct bh_needles *set, enum held_class kind)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        for (size_t at = 0; at < set->items[i].len; at++) {
+            if (!in_class(kind, set->items[i].bytes[at]))
+                return false;
+        }
+    }
+    return true;
+}
+
+static void choose_held(struct bh_needles *set)
+{
+    enum held_class kind = HELD_WORD;
+    while (!all_in_class(set, kind))
+        kind++;
+    for (int c = 0; c < 256; c++)
+        set->held[c] = in_class(kind, (unsigned char)c);
+    set->held_max = HELD_LEAST;
+    while (set->held_max < set->longest)
+        set->held_max *= 2;
+}
+
 /* As Knuth, Morris and Pratt have it: fall[i] for the first i bytes. */
 static size_t *make_fall(const unsigned char *bytes, size_t len)
 {
@@ -90,34 +143,25 @@ static void add_needle(struct bh_needles *set, const char *name, const unsigned 
     set->longest = len > set->longest ? len : set->longest;
 }
 
-/* The characters that the value alone decides where `before` bytes of something else stand ahead of it. */
-static void add_base64(struct bh_needles *set, const char *name, const unsigned char *value, size_t len, size_t before,
-                       const char *alphabet)
+struct adding {
+    struct bh_needles *set;
+    const char *name;
+};
+
+static void add_form(void *arg, const void *bytes, size_t len)
 {
-    size_t bit = (before * 8 + 5) / 6 * 6 - before * 8; /* of the value, where the first such character begins */
-    size_t n = (len * 8 - bit) / 6;
-    unsigned char *text = bh_alloc(n);
-    for (size_t i = 0; i < n; i++, bit += 6) {
-        unsigned two = (unsigned)value[bit / 8] << 8 | (bit / 8 + 1 < len ? value[bit / 8 + 1] : 0);
-        text[i] = (unsigned char)alphabet[two >> (10 - bit % 8) & 63];
-    }
-    add_needle(set, name, text, n);
-    explicit_bzero(text, n);
-    bh_free(text);
+    struct adding *a = arg;
+    add_needle(a->set, a->name, bytes, len);
 }
 
 bool bh_needles_add(struct bh_needles *set, const char *name, const void *value, size_t len)
 {
-    static const char *const alphabets[] = {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
-                                            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"};
+    struct adding a = {set, name};
     if (len < BH_NEEDLE_MIN)
         return false;
-    add_needle(set, name, value, len);
-    for (size_t a = 0; a < BH_ARRAY_LEN(alphabets); a++) {
-        for (size_t before = 0; before < 3; before++)
-            add_base64(set, name, value, len, before, alphabets[a]);
-    }
+    bh_needle_forms(value, len, add_form, &a);
     make_shifts(set);
+    choose_held(set);
     return true;
 }
 
@@ -204,6 +248,15 @@ size_t bh_needles_open_end(const struct bh_needles *set, const void *data, size_
     return most;
 }
 
+size_t bh_needles_run(const struct bh_needles *set, const void *data, size_t len)
+{
+    const unsigned char *p = data;
+    size_t n = 0;
+    while (n < len && n < set->held_max && set->held[p[len - 1 - n]])
+        n++;
+    return n;
+}
+
 static void drop_joint(struct bh_sieve *s)
 {
     if (s->joint)
@@ -230,7 +283,7 @@ static const char *join(struct bh_sieve *s, const char *data, size_t *len)
 static void hold(struct bh_sieve *s, const char *end, size_t open)
 {
     if (open > 0 && !s->held)
-        s->held = bh_alloc(s->set->longest);
+        s->held = bh_alloc(s->set->held_max);
     if (open > 0)
         memcpy(s->held, end - open, open);
     s->n_held = open;
@@ -249,7 +302,7 @@ const char *bh_sieve_push(struct bh_sieve *s, const char *data, size_t len, bool
     *ret_n = bh_needles_find(s->set, data, len, &name);
     if (name)
         return name;
-    hold(s, data + len, last ? 0 : bh_needles_open_end(s->set, data, len));
+    hold(s, data + len, last ? 0 : bh_needles_run(s->set, data, len));
     *ret_n = len - s->n_held;
     return NULL;
 }
@@ -258,7 +311,7 @@ void bh_sieve_fini(struct bh_sieve *s)
 {
     drop_joint(s);
     if (s->held)
-        explicit_bzero(s->held, s->set->longest);
+        explicit_bzero(s->held, s->set->held_max);
     bh_free(s->held);
     s->held = NULL;
     s->n_held = 0;

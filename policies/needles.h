@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding secrets in a stream, also across the borders of its pieces: the value as it is, and wherever it stands in
- * base64 (three alignments, two alphabets). What might be the beginning of one is held back until it is known not to
- * be: nothing of a secret gets through before it is found, and nothing else waits.
+ * Finding secrets in a stream, also across the borders of its pieces: the value as it is, and as needle_forms.h spells
+ * it. A sieve holds back the end of each piece, as far as its characters are of those that secrets are made of: nothing
+ * of a secret gets through before it is found. What is held back depends on the text alone, never on how a secret
+ * reads; a line end, and so the end of a server-sent event, is not held back.
  *
  * The search looks at about one byte in as many as the shortest needle has (Wu-Manber, blocks of two), so that a stream
  * is not slowed by it.
@@ -23,13 +24,19 @@ bool bh_needles_add(struct bh_needles *set, const char *name, const void *value,
 size_t bh_needles_find(const struct bh_needles *set, const void *data, size_t len, const char **ret_name);
 /* The same, with the length of what was found. */
 size_t bh_needles_match(const struct bh_needles *set, const void *data, size_t len, size_t *ret_len);
-/* How many bytes at the end may be the beginning of one. */
+/*
+ * How many bytes at the end may be the beginning of one. It tells of the secret: not for what somebody sees who chose
+ * the data.
+ */
 size_t bh_needles_open_end(const struct bh_needles *set, const void *data, size_t len);
+/* How many bytes at the end are of the class that is held back: at least those, and the same for all secrets of about
+ * this length whose characters are of the same class. */
+size_t bh_needles_run(const struct bh_needles *set, const void *data, size_t len);
 
 /* One stream. Zero-initialise but for `set`, which is borrowed and is not added to any more; NULL looks for nothing. */
 struct bh_sieve {
     const struct bh_needles *set;
-    char *held; /* what may be the beginning of a needle */
+    char *held; /* the end of what came, see bh_needles_run */
     size_t n_held;
     char *joint; /* that and the next piece */
     size_t n_joint;

@@ -202,6 +202,21 @@ def leaks_are_cut(upstream, broker):
     same(way.get("/v1/nearly").body, b"begin " + SECRET[:10].encode() + b"... no")
 
 
+def guesses_look_alike(upstream, broker):
+    """in what pieces a reply comes does not tell whether it holds the beginning of the secret"""
+    way = broker.open(upstream.url())
+    for n in range(1, len(SECRET)):
+        for guess in (SECRET[:n], SECRET[:n - 1] + "_", "_" * n):
+            sock = way.connect()
+            send_request(sock, "/v1/guess?" + guess)
+            wire, pieces = Wire(sock), []
+            read_head(wire)
+            while size := int(wire.until(b"\r\n"), 16):
+                pieces.append(wire.take(size + 2)[:-2])
+                upstream.step.set()
+            same(pieces, [b"\n", guess.encode() + b" end\n"])
+
+
 def what_comes_back(upstream, broker):
     """no cookies come back, redirects are not followed"""
     way = broker.open(upstream.url())
@@ -216,7 +231,7 @@ def nothing_is_retried(upstream, broker):
     """a reply that is cut short is cut short for the box, and nothing is sent twice"""
     way = broker.open(upstream.url())
     reply = way.get("/v1/cut")
-    same((reply.status, reply.body, reply.whole), (200, b"half", False))
+    same((reply.status, reply.body, reply.whole), (200, b"half\n", False))
     same(way.call()["reason"], "upstream")
     same(len(upstream.seen), 1)
 
@@ -474,7 +489,7 @@ def nobody_looks_in(upstream, broker):
 
 
 TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes, many_connections, keep_alive, bodies, bad_chunks,
-         events_are_not_buffered, leaks_are_cut, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
+         events_are_not_buffered, leaks_are_cut, guesses_look_alike, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
          addresses, secrets_that_fail, slow_secrets, requests_are_limited, refused_calls_count,
          pipelined_refusals, refusals_hold_nobody_up, tokens_are_limited, at_most_at_once, all_wait_on_429,
          the_box_goes, a_box_that_reads_nothing, an_answer_without_end, closing_cuts, nobody_looks_in]

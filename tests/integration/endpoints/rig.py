@@ -141,6 +141,15 @@ class Service(http.server.BaseHTTPRequestHandler):
         self.chunk(b"... no")
         self.chunk(b"")
 
+    def on_guess(self):
+        """Says what stands behind the question mark on a line of its own, and when that was looked at, the rest."""
+        self.begin_stream("text/plain")
+        self.chunk(b"\n" + self.path.split("?")[1].encode())
+        if self.server.step.wait(PATIENCE):
+            self.server.step.clear()
+            self.chunk(b" end\n")
+            self.chunk(b"")
+
     def on_cookie(self):
         self.answer(b"have one", set_cookie="id=1", alt_svc='h3=":443"', x_kept="yes")
 
@@ -177,7 +186,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-length", "100")
         self.end_headers()
-        self.wfile.write(b"half")
+        self.wfile.write(b"half\nand")
         self.close_connection = True
 
     def on_long_header(self):

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever way a stream is cut into pieces: a secret and its base64 are found, and nothing of it gets through. */
+/* Whatever way a stream is cut into pieces: a secret and its spellings are found, and nothing of it gets through; what
+ * waits tells nothing of it. */
 #include "policies/needles.h"
+
+#include <stdio.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
@@ -48,22 +51,71 @@ static void test_harmless_text_passes_unchanged(void **state)
     bh_needles_free(set);
 }
 
-static void test_nothing_waits_that_begins_no_needle(void **state)
+static size_t push(struct bh_sieve *sieve, const char *text)
 {
-    (void)state;
-    struct bh_needles *set = set_of(SECRET);
-    struct bh_sieve sieve = {.set = set};
     const char *pass;
     size_t n;
-    assert_null(bh_sieve_push(&sieve, "data: {}\n\n", 10, false, &pass, &n));
-    T_INT(n, 10);
-    assert_null(bh_sieve_push(&sieve, "data: sk-", 9, false, &pass, &n));
-    T_INT(n, 6);
-    assert_null(bh_sieve_push(&sieve, "x", 1, false, &pass, &n));
-    T_INT(n, 4);
-    assert_memory_equal(pass, "sk-x", 4);
-    bh_sieve_fini(&sieve);
-    bh_needles_free(set);
+    assert_null(bh_sieve_push(sieve, text, strlen(text), false, &pass, &n));
+    return n;
+}
+
+static void test_lines_and_events_do_not_wait(void **state)
+{
+    static const char *const secrets[] = {SECRET, "with \"quotes\" and \xc3\xa9", "p:ass<word>"};
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(secrets); i++) {
+        struct bh_needles *set = set_of(secrets[i]);
+        struct bh_sieve sieve = {.set = set};
+        T_INT(push(&sieve, "data: {}\n\n"), 10);
+        T_INT(push(&sieve, "data: {}\r\n\r\n"), 12);
+        T_INT(push(&sieve, "sk-t"), 0);
+        T_INT(push(&sieve, "esu\n"), 8);
+        bh_sieve_fini(&sieve);
+        bh_needles_free(set);
+    }
+}
+
+/* Who chose the text sees how much of it waits: it has to be the same whatever the secret is, guessed at or not. */
+static void test_what_waits_tells_nothing_of_the_secret(void **state)
+{
+    static const char *const secrets[] = {SECRET, "xx-none-of-the-above-0123456789.", "aabaabaac"};
+    char guess[64];
+    (void)state;
+    for (size_t n = 1; n < strlen(SECRET); n++) {
+        for (int wrong = 0; wrong < 2; wrong++) {
+            size_t first = 0, second = 0;
+            (void)snprintf(guess, sizeof(guess), "\n%.*s", (int)n, SECRET);
+            guess[n] = wrong ? '_' : guess[n];
+            for (size_t i = 0; i < BH_ARRAY_LEN(secrets); i++) {
+                struct bh_needles *set = set_of(secrets[i]);
+                struct bh_sieve sieve = {.set = set};
+                size_t whole = push(&sieve, guess), more = push(&sieve, "*");
+                T_INT(whole, 1);
+                T_INT(i == 0 || (whole == first && more == second), true);
+                first = whole;
+                second = more;
+                bh_sieve_fini(&sieve);
+                bh_needles_free(set);
+            }
+        }
+    }
+}
+
+/* A run without an end does not wait for ever; the longest spelling of a secret fits in what does. */
+static void test_as_much_waits_for_each_secret(void **state)
+{
+    static const char *const secrets[] = {"abcdef", SECRET, "0123456789012345678901234567890123456789"};
+    BH_CLEANUP_FREE char *run = bh_alloc(5001);
+    (void)state;
+    memset(run, 'x', 5000);
+    for (size_t i = 0; i < BH_ARRAY_LEN(secrets); i++) {
+        struct bh_needles *set = set_of(secrets[i]);
+        struct bh_sieve sieve = {.set = set};
+        T_INT(push(&sieve, run), 5000 - 1024);
+        T_INT(push(&sieve, "x"), 1);
+        bh_sieve_fini(&sieve);
+        bh_needles_free(set);
+    }
 }
 
 static void expect_cut(const struct bh_needles *set, const char *before, const char *needle, const char *after)
@@ -101,6 +153,29 @@ static void test_base64_is_cut_at_every_alignment(void **state)
     set = set_of("\xfb\xff\xbfsubjects?>");
     expect_cut(set, "", "+/+/c3ViamVjdHM/Pg==", "");
     expect_cut(set, "", "-_-_c3ViamVjdHM_Pg==", "");
+    bh_needles_free(set);
+}
+
+/* As the usual libraries write it into JSON, URLs and forms. */
+static void test_other_spellings_are_cut(void **state)
+{
+    (void)state;
+    struct bh_needles *set = set_of("a\"b\\c/d<\xc3\xa9 \xf0\x9f\x98\x80+~");
+    expect_cut(set, "{\"x\": \"", "a\\\"b\\\\c/d<\xc3\xa9 \xf0\x9f\x98\x80+~", "\"}");
+    expect_cut(set, "{\"x\": \"", "a\\\"b\\\\c\\/d<\xc3\xa9 \xf0\x9f\x98\x80+~", "\"}");
+    expect_cut(set, "{\"x\": \"", "a\\\"b\\\\c/d\\u003c\xc3\xa9 \xf0\x9f\x98\x80+~", "\"}");
+    expect_cut(set, "{\"x\": \"", "a\\\"b\\\\c/d<\\u00e9 \\ud83d\\ude00+~", "\"}");
+    expect_cut(set, "q=", "a%22b%5Cc%2Fd%3C%C3%A9%20%F0%9F%98%80%2B~", "&");
+    expect_cut(set, "q=", "a%22b%5cc%2fd%3c%c3%a9%20%f0%9f%98%80%2b~", "&");
+    expect_cut(set, "q=", "a%22b%5Cc/d%3C%C3%A9%20%F0%9F%98%80%2B~", "&");
+    expect_cut(set, "q=", "a%22b%5Cc%2Fd%3C%C3%A9+%F0%9F%98%80%2B%7E", "&");
+    bh_needles_free(set);
+    set = set_of("secret");
+    expect_cut(set, "", "\\u0073\\u0065\\u0063\\u0072\\u0065\\u0074", ".");
+    expect_cut(set, "", "%73%65%63%72%65%74", ".");
+    bh_needles_free(set);
+    set = set_of("bytes\xff\xc3 that are no \xe2\x82 text\xf0");
+    expect_cut(set, "", "bytes\xff\xc3 that are no \xe2\x82 text\xf0", ".");
     bh_needles_free(set);
 }
 
@@ -142,7 +217,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_harmless_text_passes_unchanged),
-        cmocka_unit_test(test_nothing_waits_that_begins_no_needle),
+        cmocka_unit_test(test_lines_and_events_do_not_wait),
+        cmocka_unit_test(test_what_waits_tells_nothing_of_the_secret),
+        cmocka_unit_test(test_as_much_waits_for_each_secret),
+        cmocka_unit_test(test_other_spellings_are_cut),
         cmocka_unit_test(test_the_secret_is_cut_at_every_border),
         cmocka_unit_test(test_base64_is_cut_at_every_alignment),
         cmocka_unit_test(test_a_secret_that_repeats_itself),
