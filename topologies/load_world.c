@@ -21,10 +21,19 @@ static size_t count_keys(const struct bh_node *map, const char *const *keys)
 
 static void read_secret_env(struct bh_reader *r, struct bh_node *n, void *field)
 {
+    static const char word[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     struct bh_secret_doc *secret = field;
-    if (bh_read_filled(r, n, "the name of a variable", BH_HOLDS_NONE, &secret->env) && strchr(secret->env.s, '='))
-        bh_read_error(r, n, BH_E_BAD_NAME, "a secret is named here, its value is not written down",
-                      "the text is no name of a variable: it holds '='");
+    if (!bh_read_filled(r, n, "the name of a variable", BH_HOLDS_NONE, &secret->env))
+        return;
+    const char *s = secret->env.s;
+    size_t len = strspn(s, word);
+    if (s[len] == '\0' && !(*s >= '0' && *s <= '9'))
+        return;
+    bh_read_error(r, n, BH_E_BAD_NAME, "a secret is named here, its value is not written down",
+                  "the text is no name of a variable: it %s",
+                  strchr(s, '=')   ? "holds '='"
+                  : s[len] == '\0' ? "begins with a digit"
+                                   : "holds something else than letters, digits and '_'");
 }
 
 static void read_secret_file(struct bh_reader *r, struct bh_node *n, void *field)
@@ -68,6 +77,17 @@ void bh_load_secrets(struct bh_reader *r, struct bh_node *n, void *field)
 
 /* --- endpoints --- */
 
+/* NULL: it is good. `host`: what stands behind "://". */
+static const char *upstream_hint(const char *url, const char *host)
+{
+    size_t len = strcspn(host, "/?#");
+    if (memchr(host, '@', len))
+        return "credentials belong in 'headers', like {authorization: \"Bearer {{secrets.NAME}}\"}, never in the URL";
+    if (strpbrk(url, "?#"))
+        return "an upstream has no query and no fragment: the box sends these itself, behind the path";
+    return strpbrk(url, " \t\r\n@") ? "" : NULL;
+}
+
 static void read_upstream(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct bh_endpoint *e = field;
@@ -77,8 +97,9 @@ static void read_upstream(struct bh_reader *r, struct bh_node *n, void *field)
     const char *host = bh_starts_with(url.s, "https://")  ? url.s + 8
                        : bh_starts_with(url.s, "http://") ? url.s + 7
                                                           : NULL;
-    if (!host || strchr("/:?#", *host) || strpbrk(url.s, " \t\r\n@"))
-        bh_read_bad(r, n, "a URL like https://api.example.org", NULL);
+    const char *hint = host ? upstream_hint(url.s, host) : NULL;
+    if (!host || strchr("/:?#", *host) || hint)
+        bh_read_bad(r, n, "a URL like https://api.example.org", hint && *hint ? hint : NULL);
     else
         e->upstream = url;
 }

@@ -5,7 +5,9 @@
  */
 #include <ctype.h>
 
+#include "base/map.h"
 #include "base/text.h"
+#include "topologies/placeholder.h"
 #include "topologies/plan_priv.h"
 
 static struct bh_err *later_error(const struct bh_pipeline *doc, const struct bh_later *l)
@@ -46,6 +48,75 @@ static void warn_sources(struct bh_planner *pl)
         const struct bh_str *name = &pl->doc->sources[i].name;
         if (!pl->source_used[i])
             warn_unused(pl, name->pos, bh_arena_printf(pl->arena, "sources.%s", name->s), "source", name->s);
+    }
+}
+
+/* A secret that no agent and no header of an endpoint holds is a slip in a name, or left over. */
+static void warn_secrets(struct bh_planner *pl)
+{
+    static char yes;
+    BH_CLEANUP_MAP struct bh_map *used = bh_map_new(NULL);
+    const struct bh_pipeline *doc = pl->doc;
+    for (size_t i = 0; doc->n_secrets > 0 && i < doc->n_agents + doc->n_finally; i++) {
+        const struct bh_agent *a = i < doc->n_agents ? &doc->agents[i] : &doc->finally[i - doc->n_agents];
+        for (size_t k = 0; k < a->secrets.len; k++)
+            (void)bh_map_put(used, a->secrets.items[k].s, &yes);
+    }
+    for (size_t i = 0; i < doc->n_endpoints; i++) {
+        for (size_t k = 0; k < doc->endpoints[i].headers.len; k++) {
+            size_t offset = 0;
+            struct bh_placeholder hold;
+            while (bh_placeholder_next(doc->endpoints[i].headers.items[k].value.s, &offset, &hold))
+                (void)bh_map_put(used, bh_arena_printf(pl->arena, "%.*s", (int)hold.name_len, hold.name), &yes);
+        }
+    }
+    for (size_t i = 0; i < doc->n_secrets; i++) {
+        const struct bh_str *name = &doc->secrets[i].name;
+        if (!bh_map_get(used, name->s))
+            warn_unused(pl, name->pos, bh_arena_printf(pl->arena, "secrets.%s", name->s), "secret", name->s);
+    }
+}
+
+/* What NO_PROXY of a box holds: clients ask the box itself for these, and never the proxy. */
+static bool stays_in_box(const char *text)
+{
+    static const char *const hosts[] = {"localhost:", "127.0.0.1:", "[::1]:"};
+    const char *port = strrchr(text, ':');
+    for (size_t i = 0; i < BH_ARRAY_LEN(hosts); i++) {
+        if (bh_starts_with(text, hosts[i]))
+            return true;
+    }
+    size_t below = sizeof(".localhost") - 1, len = port ? (size_t)(port - text) : 0;
+    return len > below && memcmp(port - below, ".localhost", below) == 0;
+}
+
+static void warn_own_hosts(struct bh_planner *pl, const struct bh_node *allow, struct bh_map *seen)
+{
+    static char yes;
+    for (size_t i = 0; i < bh_node_len(allow); i++) {
+        const struct bh_node *item = bh_node_at(allow, i);
+        const struct bh_pos pos = bh_node_pos(item);
+        const char *text = bh_node_text(item);
+        struct bh_err *err = NULL;
+        if (!text || !stays_in_box(text) ||
+            !bh_map_put(seen, bh_arena_printf(pl->arena, "%d:%d", pos.line, pos.column), &yes))
+            continue; /* defaults stand in the document once */
+        bh_err_set(&err, BH_E_BAD_VALUE, 0,
+                   "ordinary clients do not reach '%s': NO_PROXY of a box holds it, so they ask the box itself", text);
+        bh_err_hint(&err, "name the host by another of its addresses or names, or make it an endpoint");
+        bh_planner_warn(pl, err, pos, bh_node_path(item, pl->arena));
+    }
+}
+
+static void warn_networks(struct bh_planner *pl, const struct bh_node *n, bool network, struct bh_map *seen)
+{
+    for (size_t i = 0; i < bh_node_len(n); i++) {
+        const struct bh_node *item = bh_node_at(n, i);
+        const char *key = bh_node_kind(n) == BH_NODE_MAP ? bh_node_key_at(n, i) : NULL;
+        if (network && bh_streq(key, "allow"))
+            warn_own_hosts(pl, item, seen);
+        else
+            warn_networks(pl, item, network || bh_streq(key, "network"), seen);
     }
 }
 
@@ -189,6 +260,16 @@ static bool reads(const struct bh_planner *pl, size_t agent, const char *gate)
     return found;
 }
 
+static const char *nearest_input(struct bh_planner *pl, const struct bh_plan_agent *a, const char *name)
+{
+    struct bh_texts names = {0};
+    if (pl->n_hints++ >= BH_PLAN_MAX_HINTS)
+        return NULL;
+    for (size_t i = 0; i < a->n_inputs; i++)
+        bh_texts_add(pl, &names, a->inputs[i].name);
+    return bh_nearest(name, names.items, names.len);
+}
+
 /* A gate for what an agent does not read guards nothing; mostly it is a slip in a name. Those of `defaults` are for
  * whom they fit. */
 static void warn_gates(struct bh_planner *pl)
@@ -204,8 +285,11 @@ static void warn_gates(struct bh_planner *pl)
                 continue;
             bh_err_set(&err, BH_E_INVALID, 0, "agent '%s' accepts '%s', which it does not name as an input", a->name,
                        a->gates[k].artifact);
+            const char *near = a->implicit_inputs ? NULL : nearest_input(pl, a, a->gates[k].artifact);
             if (a->implicit_inputs)
                 bh_err_hint(&err, "a tainted artifact of an earlier stage is seen only by who lists it under 'inputs'");
+            else if (near)
+                bh_err_hint(&err, "did you mean '%s'?", near);
             bh_planner_warn(pl, err, bh_node_key_pos(entry), bh_node_path(entry, pl->arena));
         }
     }
@@ -213,9 +297,12 @@ static void warn_gates(struct bh_planner *pl)
 
 void bh_plan_warnings(struct bh_planner *pl)
 {
+    BH_CLEANUP_MAP struct bh_map *seen = bh_map_new(NULL);
     warn_later(pl);
     warn_sources(pl);
+    warn_secrets(pl);
     warn_boxes(pl);
+    warn_networks(pl, pl->doc->root, false, seen);
     warn_groups(pl);
     warn_warm(pl);
     warn_private_endpoints(pl);

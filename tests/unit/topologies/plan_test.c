@@ -141,6 +141,11 @@ static const struct {
     {HEAD "sources: {s: {file: s}}\nagents: [{name: a, run: x}]\n", "source 's' is used by no agent"},
     {HEAD "sources: {s: {file: s}}\nagents: [{name: a, run: x, inputs: [s]}]\n", NULL},
     {HEAD "sources: {s: {file: s}}\nagents: [{name: a, run: x, when: {artifact: s, is: y}}]\n", NULL},
+    {HEAD "secrets: {k: {env: K}}\nagents: [{name: a, run: x}]\n", "secret 'k' is used by no agent"},
+    {HEAD "secrets: {k: {env: K}}\nagents: [{name: a, run: x, secrets: [k]}]\n", NULL},
+    {HEAD "secrets: {k: {env: K}}\nendpoints: {e: {upstream: 'https://e.org', allow: ['GET /'], headers: {a: 'b "
+          "{{secrets.k}}'}}}\nagents: [{name: a, run: x, endpoints: [e]}]\n",
+     NULL},
     {HEAD "boxes: {lab: {}}\nagents: [{name: a, run: x}]\n", "box 'lab' is used by no agent"},
     {HEAD "boxes: {lab: {}}\nagents: [{name: a, run: x, box: lab}]\n", NULL},
     {HEAD "boxes: {crew: {}}\nagents: [{name: a, run: x}]\n", NULL},
@@ -186,6 +191,44 @@ static void test_a_text_beside_a_warm_process(void **state)
             fail_msg("%s of:\n%s", warning ? warning : "nothing", warm[i].yaml);
         plan_free(&x);
     }
+}
+
+#define OWN(host) "ordinary clients do not reach '" host "': NO_PROXY of a box holds it, so they ask the box itself"
+
+static const struct {
+    const char *yaml, *warning; /* with the code 'bad-value'; NULL: none */
+} own_hosts[] = {
+    {HEAD "agents: [{name: a, run: x, network: {allow: ['localhost:80']}}]\n", OWN("localhost:80")},
+    {HEAD "agents: [{name: a, run: x, network: {setup: {allow: ['127.0.0.1:80']}}}]\n", OWN("127.0.0.1:80")},
+    {HEAD "agents: [{name: a, run: x, network: {allow: ['[::1]:80']}}]\n", OWN("[::1]:80")},
+    {HEAD "defaults: {network: {allow: ['x.localhost:80']}}\nagents: [{name: a, run: x}, {name: b, run: x}]\n",
+     OWN("x.localhost:80")},
+    {HEAD "agents: [{name: a, run: x, network: {allow: ['127.0.0.2:80', 'localhost.example.org:80']}}]\n", NULL},
+};
+
+static void test_hosts_that_clients_look_for_in_the_box(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BH_ARRAY_LEN(own_hosts); i++) {
+        struct planned x;
+        plan_good(&x, own_hosts[i].yaml);
+        const char *warning = plan_warning(&x, BH_E_BAD_VALUE);
+        if ((warning != NULL) != (own_hosts[i].warning != NULL) ||
+            (warning && strcmp(warning, own_hosts[i].warning) != 0))
+            fail_msg("%s of:\n%s", warning ? warning : "nothing", own_hosts[i].yaml);
+        plan_free(&x);
+    }
+}
+
+static void test_a_gate_for_a_slip_in_a_name(void **state)
+{
+    (void)state;
+    struct planned x;
+    plan_good(&x, HEAD "agents:\n  - {name: r, run: x, untrusted: true, outputs: [scores.csv]}\n"
+                       "  - {name: a, run: x, inputs: [scores.csv], accept: {score.csv: {approve: true}}}\n");
+    T_STR(plan_warning(&x, BH_E_INVALID), "agent 'a' accepts 'score.csv', which it does not name as an input");
+    T_STR(bh_err_get_hint(x.plan->warnings[0]), "did you mean 'scores.csv'?");
+    plan_free(&x);
 }
 
 static void test_warnings_stand_in_order(void **state)
@@ -368,6 +411,8 @@ int main(void)
         cmocka_unit_test(test_not_supported),
         cmocka_unit_test(test_unused),
         cmocka_unit_test(test_a_text_beside_a_warm_process),
+        cmocka_unit_test(test_hosts_that_clients_look_for_in_the_box),
+        cmocka_unit_test(test_a_gate_for_a_slip_in_a_name),
         cmocka_unit_test(test_warnings_stand_in_order),
         cmocka_unit_test(test_asks),
         cmocka_unit_test(test_many),
