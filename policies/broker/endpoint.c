@@ -503,6 +503,8 @@ static void look_at(struct bh_conn *c, struct bh_mono now)
         bh_conn_close(c);
     else if (c->call && bh_call_is_late(c->call, now))
         bh_call_time_out(c->call);
+    else if (c->call && bh_call_is_in_the_way(c->call, now))
+        bh_call_give_up(c->call);
 }
 
 static void on_sweep(evutil_socket_t fd, short what, void *arg)

@@ -151,6 +151,8 @@ static ssize_t give_body(void *arg, char *room, size_t size)
     ssize_t n = bh_conn_take_body(call->conn, room, size);
     call->wants_body = n == -1;
     call->heard = bh_mono_now();
+    if (call->wants_body && !call->paused)
+        call->stands = call->heard;
     if (n == -2)
         call->reason = "bad-request";
     else if (n > 0)
@@ -170,6 +172,9 @@ void bh_call_go_on(struct bh_call *call)
     bool body = call->wants_body && call->conn->in.len > 0;
     if (!call->transfer || (!room && !body))
         return;
+    struct bh_mono now = bh_mono_now();
+    call->stood_ns += now.ns - call->stands.ns;
+    call->stands = now;
     call->paused = call->paused && !room;
     call->wants_body = false;
     bh_transfer_go_on(call->transfer);
@@ -320,6 +325,7 @@ static enum bh_flow on_data(void *arg, const char *data, size_t len)
     if (call->conn->broken)
         return BH_FLOW_CUT;
     if (call->conn->out.len > BH_CONN_OUT_HIGH) {
+        call->stands = call->wants_body ? call->stands : bh_mono_now();
         call->paused = true;
         return BH_FLOW_PAUSE;
     }
@@ -418,6 +424,23 @@ bool bh_call_is_late(const struct bh_call *call, struct bh_mono now)
         return true;
     bool service = call->transfer && !call->paused && !call->wants_body;
     return service && now.ns - call->heard.ns > call->endpoint->idle_s * BH_NS_PER_S;
+}
+
+bool bh_call_is_in_the_way(const struct bh_call *call, struct bh_mono now)
+{
+    int64_t stood = call->stood_ns + (call->wants_body || call->paused ? now.ns - call->stands.ns : 0);
+    int64_t may = BH_IN_THE_WAY_S + (call->up + call->down) / BH_LEAST_RATE;
+    return stood > may * BH_NS_PER_S && bh_gate_is_in_the_way(&call->endpoint->shared->service->gate, &call->turn);
+}
+
+void bh_call_give_up(struct bh_call *call)
+{
+    BH_CLEANUP_FREE char *message = bh_asprintf(
+        "endpoint '%s': others wait for a place among its 'max_parallel' calls, and this one was neither sent nor read",
+        call->endpoint->shared->service->name);
+    bh_transfer_cancel(BH_TAKE(call->transfer));
+    call->close_after = true;
+    fail(call, 408, "slow", message);
 }
 
 void bh_call_time_out(struct bh_call *call)

@@ -3,7 +3,10 @@
  * Whose turn it is at one service: at most `max_parallel` calls at once over the run, and all wait when it answered
  * 429. Boxes take turns, so that one with a hundred calls is no better off than one with a single call; within a box
  * the first comes first. After a wait one call goes first, and each answer that is no 429 lets one more go unanswered
- * at a time: the service is not overrun again by everybody at once. Nothing is ever sent twice.
+ * at a time: the service is not overrun again by everybody at once. A call that has no answer for BH_GATE_PATIENCE_NS
+ * no longer counts in this: no box keeps others waiting by a call that it does not finish. Nothing is ever sent twice.
+ *
+ * While others wait, a box has at most its share of `max_parallel`. Nobody who has more already loses it.
  *
  * Pure: times come from the caller. Structs are embedded; the caller owns them.
  */
@@ -12,20 +15,26 @@
 #include "base/clock.h"
 #include "base/list.h"
 
+#define BH_GATE_PATIENCE_NS (5 * BH_NS_PER_S)
+
 struct bh_gate {
-    int64_t max_parallel; /* 0: no limit */
-    int64_t in_flight, unanswered;
-    int64_t window;   /* how many may be unanswered; 0: any number */
-    unsigned refused; /* 429s since the last other answer */
+    int64_t max_parallel;          /* 0: no limit */
+    int64_t in_flight, unanswered; /* the latter: of `sent` */
+    int64_t n_present;             /* boxes that wait or have a call in flight */
+    struct bh_list sent;           /* without an answer, the first first, while it counts */
+    int64_t window;                /* how many may be unanswered; 0: any number */
+    unsigned refused;              /* 429s since the last other answer */
     struct bh_mono wait_until;
     struct bh_list boxes; /* those with calls that wait, in the order of their turns */
 };
 struct bh_gate_box {
     struct bh_list link, calls;
+    int64_t in_flight, present; /* the latter: and those that wait */
 };
 struct bh_gate_call {
     struct bh_list link;
     struct bh_gate_box *box;
+    struct bh_mono sent;
     enum bh_gate_place { BH_GATE_OUTSIDE, BH_GATE_WAITS, BH_GATE_SENT, BH_GATE_ANSWERED } place;
 };
 
@@ -40,5 +49,7 @@ int64_t bh_gate_wait_ns(const struct bh_gate *gate, struct bh_mono now);
 /* The head of the answer is there. `retry_after_ns`: what a 429 asks for, -1 where it names nothing. */
 void bh_gate_answered(struct bh_gate *gate, struct bh_gate_call *call, bool is_429, int64_t retry_after_ns,
                       struct bh_mono now);
+/* Whether it is in flight in a place that another box waits for. */
+bool bh_gate_is_in_the_way(const struct bh_gate *gate, const struct bh_gate_call *call);
 /* It is over, or given up, wherever it was; twice is fine. */
 void bh_gate_leave(struct bh_gate *gate, struct bh_gate_call *call);

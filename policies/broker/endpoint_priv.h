@@ -42,6 +42,8 @@ enum {
     BH_HEAD_S = 30,                 /* for a head that has begun */
     BH_KEEP_ALIVE_S = 120,          /* for the next one */
     BH_SKIP_S = 10,                 /* for what a box still sends when all is said */
+    BH_IN_THE_WAY_S = 5,            /* that a box lets a call stand in a place that others wait for, and … */
+    BH_LEAST_RATE = 64 * 1024,      /* … a second more for so many bytes that it moved */
     BH_STALL_S = 300,               /* a box that takes nothing, or gives nothing of its body */
     BH_IDLE_S = 900,                /* a service that says nothing */
     BH_TOTAL_S = 4 * 3600,          /* a call */
@@ -139,6 +141,8 @@ struct bh_call {
     int64_t status, up, down, tokens_in, tokens_out;
     struct bh_mono began, heard; /* heard: when the service last said something, or took something */
     bool wants_body, paused;     /* the transfer waits for the box */
+    struct bh_mono stands;       /* since when */
+    int64_t stood_ns;            /* in all, before that */
     bool head_sent, chunked, no_body, close_after;
     const char *reason; /* why it ended early; NULL */
     const char *leaked; /* the secret that its reply held; NULL */
@@ -187,6 +191,9 @@ void bh_call_begin(struct bh_conn *c);    /* its request is read */
 void bh_call_send(struct bh_call *call);  /* it is its turn */
 void bh_call_go_on(struct bh_call *call); /* the box gave, or took, something; not from inside a transfer */
 void bh_call_abandon(struct bh_call *call, const char *reason); /* without a reply; frees it */
+/* Its box lets it stand, and another box waits for its place. */
+bool bh_call_is_in_the_way(const struct bh_call *call, struct bh_mono now);
+void bh_call_give_up(struct bh_call *call); /* for that */
 /* Past its time: it is answered or cut, and over. */
 void bh_call_time_out(struct bh_call *call);
 bool bh_call_is_late(const struct bh_call *call, struct bh_mono now);

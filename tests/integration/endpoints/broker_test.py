@@ -418,6 +418,23 @@ def all_wait_on_429(upstream, broker):
     assert time.monotonic() - began > 0.9, "nobody waited"
 
 
+def standing_calls_give_way(upstream, broker):
+    """calls that a box lets stand keep others neither behind a 429 nor out of max_parallel"""
+    head = b"POST /v1/size HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nx"
+    way, other = (broker.open(upstream.url(), instance=i) for i in ("i1", "i2"))
+    same(way.get("/v1/too-many", "POST", b"{}").status, 429)
+    stands = way.connect()
+    stands.sendall(head)
+    same(other.get("/v1/small").body, b"ok")
+    way, other = (broker.open(upstream.url(), name="two", max_parallel=2, instance=i) for i in ("i1", "i2"))
+    socks = [way.connect() for _ in range(2)]
+    for sock in socks:
+        sock.sendall(head)
+    same(other.get("/v1/small").body, b"ok")
+    statuses = {read_head(Wire(sock))[0] for sock in socks[:1]}
+    same((statuses, way.call()["reason"]), ({408}, "slow"))
+
+
 def the_box_goes(upstream, broker):
     """when a box closes its connection, so does the broker"""
     way = broker.open(upstream.url())
@@ -492,6 +509,7 @@ TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes
          events_are_not_buffered, leaks_are_cut, guesses_look_alike, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
          addresses, secrets_that_fail, slow_secrets, requests_are_limited, refused_calls_count,
          pipelined_refusals, refusals_hold_nobody_up, tokens_are_limited, at_most_at_once, all_wait_on_429,
+         standing_calls_give_way,
          the_box_goes, a_box_that_reads_nothing, an_answer_without_end, closing_cuts, nobody_looks_in]
 
 if __name__ == "__main__":

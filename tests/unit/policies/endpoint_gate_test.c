@@ -135,6 +135,70 @@ static void test_no_wait_is_believed_that_is_too_long(void **state)
     T_INT(bh_gate_wait_ns(&gate, at(0)), 300 * S);
 }
 
+static void test_a_call_without_an_answer_keeps_others_for_seconds(void **state)
+{
+    (void)state;
+    struct bh_gate gate;
+    struct bh_gate_box slow, other;
+    struct bh_gate_call first = {0}, stands = {0}, call = {0}, next = {0};
+    bh_gate_init(&gate, 0);
+    bh_gate_box_init(&slow);
+    bh_gate_box_init(&other);
+    bh_gate_enter(&gate, &slow, &first);
+    assert_ptr_equal(bh_gate_next(&gate, at(0)), &first);
+    bh_gate_answered(&gate, &first, true, 0, at(0));
+    bh_gate_leave(&gate, &first);
+    bh_gate_enter(&gate, &slow, &stands);
+    assert_ptr_equal(bh_gate_next(&gate, at(1)), &stands);
+    bh_gate_enter(&gate, &other, &call);
+    assert_null(bh_gate_next(&gate, at(1)));
+    T_INT(bh_gate_wait_ns(&gate, at(1)), 5 * S);
+    assert_null(bh_gate_next(&gate, at(5)));
+    assert_ptr_equal(bh_gate_next(&gate, at(6)), &call);
+    bh_gate_enter(&gate, &other, &next);
+    assert_null(bh_gate_next(&gate, at(6)));
+    bh_gate_answered(&gate, &stands, false, -1, at(7)); /* late, and an answer all the same */
+    assert_ptr_equal(bh_gate_next(&gate, at(7)), &next);
+    bh_gate_leave(&gate, &stands);
+    bh_gate_leave(&gate, &call);
+    bh_gate_leave(&gate, &next);
+    T_INT(gate.unanswered, 0);
+    T_INT(gate.in_flight, 0);
+    T_INT(gate.n_present, 0);
+}
+
+static void test_a_box_has_its_share_while_others_wait(void **state)
+{
+    (void)state;
+    struct bh_gate gate;
+    struct bh_gate_box busy, other;
+    struct bh_gate_call many[6] = {0}, few[3] = {0};
+    bh_gate_init(&gate, 4);
+    bh_gate_box_init(&busy);
+    bh_gate_box_init(&other);
+    for (int i = 0; i < 6; i++)
+        bh_gate_enter(&gate, &busy, &many[i]);
+    for (int i = 0; i < 4; i++) /* alone it has them all */
+        assert_ptr_equal(bh_gate_next(&gate, at(0)), &many[i]);
+    assert_false(bh_gate_is_in_the_way(&gate, &many[0]));
+    for (int i = 0; i < 3; i++)
+        bh_gate_enter(&gate, &other, &few[i]);
+    assert_null(bh_gate_next(&gate, at(0)));
+    assert_true(bh_gate_is_in_the_way(&gate, &many[0]));
+    assert_false(bh_gate_is_in_the_way(&gate, &few[0]));
+    for (int i = 0; i < 2; i++) {
+        bh_gate_leave(&gate, &many[i]);
+        assert_ptr_equal(bh_gate_next(&gate, at(1)), &few[i]);
+    }
+    bh_gate_leave(&gate, &many[2]);
+    assert_ptr_equal(bh_gate_next(&gate, at(1)), &many[4]); /* each has its half */
+    bh_gate_leave(&gate, &few[0]);
+    assert_ptr_equal(bh_gate_next(&gate, at(1)), &few[2]);
+    bh_gate_leave(&gate, &few[1]);
+    assert_ptr_equal(bh_gate_next(&gate, at(1)), &many[5]); /* nobody else waits */
+    assert_false(bh_gate_is_in_the_way(&gate, &many[3]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +207,8 @@ int main(void)
         cmocka_unit_test(test_all_wait_on_429_and_come_back_one_by_one),
         cmocka_unit_test(test_429s_of_one_moment_are_one_wait),
         cmocka_unit_test(test_no_wait_is_believed_that_is_too_long),
+        cmocka_unit_test(test_a_call_without_an_answer_keeps_others_for_seconds),
+        cmocka_unit_test(test_a_box_has_its_share_while_others_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
