@@ -97,17 +97,51 @@ static void add_header(struct bh_call *call, const char *name, const char *value
     call->headers[call->n_headers++] = *value ? bh_asprintf("%s: %s", name, value) : bh_asprintf("%s;", name);
 }
 
-/* What a box says about who it is does not count, and what its connection needs is ours to say. */
+/* What a box says about who it is does not count, nor what would make another call of the one that was compared. */
+static bool is_ours(const char *name)
+{
+    static const char *const names[] = {"host",
+                                        "content-length",
+                                        "expect",
+                                        "accept-encoding",
+                                        "cookie",
+                                        "authorization",
+                                        "x-api-key",
+                                        "api-key",
+                                        "forwarded",
+                                        "via",
+                                        "x-method-override",
+                                        "x-override-url",
+                                        "x-host",
+                                        "x-real-ip",
+                                        "x-client-ip",
+                                        "x-cluster-client-ip",
+                                        "x-proxyuser-ip",
+                                        "client-ip",
+                                        "true-client-ip",
+                                        "cf-connecting-ip",
+                                        "fastly-client-ip",
+                                        "x-remote-user",
+                                        "x-script-name",
+                                        "x-accel-redirect",
+                                        "x-sendfile"};
+    static const char *const families[] = {"x-forwarded", "x-http-", "x-original-", "x-rewrite-", "x-envoy-"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(names); i++) {
+        if (bh_header_is(name, names[i]))
+            return true;
+    }
+    for (size_t i = 0; i < BH_ARRAY_LEN(families); i++) {
+        if (bh_header_begins(name, families[i]))
+            return true;
+    }
+    return false;
+}
+
+/* What the connection of a box needs is ours to say, too. */
 static bool goes_on(const struct bh_call *call, const struct bh_http_header *h)
 {
-    static const char *const ours[] = {"host",          "content-length", "expect",  "accept-encoding", "cookie",
-                                       "authorization", "x-api-key",      "api-key", "forwarded",       "via"};
     const char *connection = bh_http_get(&call->conn->req, "connection");
-    for (size_t i = 0; i < BH_ARRAY_LEN(ours); i++) {
-        if (bh_header_is(h->name, ours[i]))
-            return false;
-    }
-    if (bh_http_is_hop(h->name) || (connection && bh_http_list_has(connection, h->name)))
+    if (is_ours(h->name) || bh_http_is_hop(h->name) || (connection && bh_http_list_has(connection, h->name)))
         return false;
     return !bh_service_sets(call->endpoint->shared->service, h->name);
 }

@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 
+#define ESCAPED_SLASH "%2F"
+
 static int hex(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -75,12 +77,17 @@ static int resolve_dots(struct bh_buf *path)
     return 0;
 }
 
-static char *decode(const char *path)
+/* `but`: the one character that stays escaped; 0: none. */
+static char *decode(const char *path, char but)
 {
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
     for (; *path; path++) {
         if (*path == '%' && hex(path[1]) >= 0 && hex(path[2]) >= 0) {
-            bh_buf_addc(&out, (char)(hex(path[1]) << 4 | hex(path[2])));
+            char c = (char)(hex(path[1]) << 4 | hex(path[2]));
+            if (but && c == but)
+                bh_buf_addf(&out, "%%%02X", (unsigned char)c);
+            else
+                bh_buf_addc(&out, c);
             path += 2;
         } else {
             bh_buf_addc(&out, *path);
@@ -116,12 +123,13 @@ int bh_endpoint_normalise(const char *target, struct bh_endpoint_target *ret, co
     *ret_why = "the path leads above '/'";
     if (resolve_dots(&path) < 0)
         return -1;
-    BH_CLEANUP_FREE char *compared = decode(path.data);
-    *ret_why = ambiguity(compared);
+    BH_CLEANUP_FREE char *decoded = decode(path.data, 0);
+    *ret_why = ambiguity(decoded);
     if (*ret_why)
         return -1;
+    char *compared = decode(path.data, '/');
     bh_buf_adds(&path, target + len);
-    *ret = (struct bh_endpoint_target){.compared = BH_TAKE(compared), .sent = bh_buf_take(&path)};
+    *ret = (struct bh_endpoint_target){.compared = compared, .sent = bh_buf_take(&path)};
     return 0;
 }
 
@@ -132,6 +140,25 @@ void bh_endpoint_target_fini(struct bh_endpoint_target *t)
     *t = (struct bh_endpoint_target){0};
 }
 
+/* No wildcard takes an escaped slash, which one service reads as a slash and another as a letter: the rule has to have
+ * it. */
+static bool path_fits(const char *pattern, const char *path)
+{
+    for (;;) {
+        const char *pattern_end = strstr(pattern, ESCAPED_SLASH), *end = strstr(path, ESCAPED_SLASH);
+        if (!pattern_end != !end)
+            return false;
+        if (!end)
+            return bh_glob_match(pattern, path);
+        BH_CLEANUP_FREE char *pattern_part = bh_strndup(pattern, (size_t)(pattern_end - pattern));
+        BH_CLEANUP_FREE char *part = bh_strndup(path, (size_t)(end - path));
+        if (!bh_glob_match(pattern_part, part))
+            return false;
+        pattern = pattern_end + strlen(ESCAPED_SLASH);
+        path = end + strlen(ESCAPED_SLASH);
+    }
+}
+
 static bool rule_fits(const char *rule, const char *method, const char *path)
 {
     size_t n = strcspn(rule, " ");
@@ -140,8 +167,8 @@ static bool rule_fits(const char *rule, const char *method, const char *path)
     BH_CLEANUP_FREE char *methods = bh_strndup(rule, n);
     if (!bh_glob_match(methods, method))
         return false;
-    BH_CLEANUP_FREE char *pattern = decode(rule + n + 1);
-    return bh_glob_match(pattern, path);
+    BH_CLEANUP_FREE char *pattern = decode(rule + n + 1, '/');
+    return path_fits(pattern, path);
 }
 
 bool bh_endpoint_allows(char *const *rules, size_t n, const char *method, const char *path)

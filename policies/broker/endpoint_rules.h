@@ -10,7 +10,7 @@
 
 /* Of a request's target, once it is normalised. Zero-initialise; owns both. */
 struct bh_endpoint_target {
-    char *compared; /* the path, decoded: "/@scope/name" */
+    char *compared; /* the path, decoded but for slashes: "/@scope%2Fname" */
     char *sent;     /* path and query as they go on: "/@scope%2Fname?x=1" */
 };
 
@@ -21,5 +21,6 @@ struct bh_endpoint_target {
 int bh_endpoint_normalise(const char *target, struct bh_endpoint_target *ret, const char **ret_why) BH_MUST_CHECK;
 void bh_endpoint_target_fini(struct bh_endpoint_target *t);
 
-/* Whether one of the rules fits; method `*` is any, `*` in a path stays in a segment, `**` crosses. */
+/* Whether one of the rules fits; method `*` is any, `*` in a path stays in a segment, `**` crosses, and neither takes a
+ * slash that is escaped. */
 bool bh_endpoint_allows(char *const *rules, size_t n, const char *method, const char *path);

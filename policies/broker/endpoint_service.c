@@ -274,6 +274,13 @@ bool bh_header_is(const char *name, const char *other)
     return same_header(name, other);
 }
 
+bool bh_header_begins(const char *name, const char *beginning)
+{
+    while (*beginning && folded(*name) == folded(*beginning))
+        name++, beginning++;
+    return *beginning == '\0';
+}
+
 bool bh_service_sets(const struct bh_service *s, const char *header)
 {
     for (size_t i = 0; i < s->n_headers; i++) {

@@ -44,5 +44,6 @@ char *bh_service_key(const struct bh_val *msg);
 bool bh_service_permits(const struct bh_service *s, const unsigned char address[static 16]);
 /* Whether two names of headers are one to some service: case does not count, and gateways make '_' of '-'. */
 bool bh_header_is(const char *name, const char *other);
+bool bh_header_begins(const char *name, const char *beginning); /* in the same sense */
 /* Whether the service sets this header itself. */
 bool bh_service_sets(const struct bh_service *s, const char *header);

@@ -35,12 +35,18 @@ def header_is_added(upstream, broker):
     same((closed["requests"], closed["tokens_in"], closed["tokens_out"]), (1, 10, 5))
 
 
+# What some service reads in place of the method, path, host or address that it was compared by.
+OTHER = ("X-HTTP-Method-Override", "X-HTTP-Method", "x_http_method_override", "X-Method-Override", "X-Original-URL",
+         "X-Rewrite-URL", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Prefix", "X-FORWARDED_URI", "Forwarded",
+         "X-Original-Host", "X-Host", "X-Real-IP", "True-Client-IP", "X-Envoy-Original-Path", "X-Script-Name")
+
+
 def what_goes_on(upstream, broker):
     """of a request's headers, its own go on and those of the connection do not"""
     way = broker.open(upstream.url())
     got = way.get("/v1/headers", "POST", b"{}", {"X-Mine": "1", "Cookie": "a=b", "Connection": "keep-alive, x-hop",
                                                  "X-Hop": "1", "Accept-Encoding": "gzip, br", "User-Agent": "sdk/1",
-                                                 "Proxy-Authorization": "x", "X-Empty": ""})
+                                                 "Proxy-Authorization": "x", "X-Empty": "", **dict.fromkeys(OTHER, "1")})
     import json
     names = json.loads(got.body)
     same(names["x-mine"], "1")
@@ -49,6 +55,7 @@ def what_goes_on(upstream, broker):
     same(names["accept-encoding"], "identity")
     same(names["host"], upstream.url().split("//")[1])
     same([n for n in ("cookie", "x-hop", "proxy-authorization", "accept", "expect") if n in names], [])
+    same([n for n in OTHER if n.lower() in names], [])
 
 
 def allow_list(upstream, broker):
