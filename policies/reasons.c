@@ -70,8 +70,8 @@ static char *remedy_of_timeout(const char *detail)
     static const enum bh_phase all[] = {BH_PHASE_SETUP, BH_PHASE_PREPARE, BH_PHASE_CHECK};
     if (bh_starts_with(detail, "gate "))
         return bh_strdup(
-            "go on with 'bulkhead run --resume RUN', which asks again, and decide with 'bulkhead approve RUN "
-            "AGENT' in time; or raise 'timeout.run' of the agent");
+            "decide now with 'bulkhead approve RUN AGENT', then go on with 'bulkhead run --resume RUN', which asks "
+            "again where nothing was decided; or raise 'timeout.run' of the agent");
     for (size_t i = 0; i < BH_ARRAY_LEN(all); i++) {
         const char *name = phases[all[i]].text;
         if (bh_starts_with(detail, name) && detail[strlen(name)] == ' ')
@@ -83,6 +83,15 @@ static char *remedy_of_timeout(const char *detail)
 /* Of what the host lacks, what bulkhead itself keeps account of. */
 static const char *remedy_of_host(const char *detail)
 {
+    if (strstr(detail, "' cannot be had: variable '"))
+        return "set the variable where bulkhead is started, then go on with 'bulkhead run --resume RUN'";
+    if (strstr(detail, "' cannot be had: file '"))
+        return "write the value to the file, readable by whoever runs bulkhead, then go on with 'bulkhead run --resume "
+               "RUN'";
+    if (strstr(detail, "' cannot be had: command '"))
+        return "run the command by hand: it must print the value and end with 0; then go on with 'bulkhead run "
+               "--resume "
+               "RUN'";
     if (strstr(detail, "disk budget"))
         return "make room: 'bulkhead gc --dry-run --older-than 30d' says what would go; or raise the budget; then go "
                "on "
@@ -149,6 +158,10 @@ char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *
         return bh_strdup(
             "check the command, its path and the working directory: it never ran, so it has no lines in the "
             "log");
+    if (reason == BH_REASON_OUTPUT_INVALID && strstr(text, " holds the value of "))
+        return bh_strdup(
+            "keep the value out of what the agent writes; give the credential to an endpoint, where it can be used and "
+            "not had; and change it, if the output is known to others");
     if (reason == BH_REASON_OUTPUT_INVALID && strstr(text, "' is not valid: "))
         return bh_strdup("mend what the agent writes, or what 'validate' asks of it");
     char *special = reason == BH_REASON_TIMEOUT ? remedy_of_timeout(text)

@@ -160,7 +160,7 @@ static char **argv_of(const struct bh_secret_ref *ref)
     return argv;
 }
 
-/* 0 and the process, or the errno. Nothing is inherited but the environment and standard error. */
+/* 0 and the process, or the errno. Nothing is inherited but the environment. */
 static int start(const struct bh_secret_ref *ref, int out, pid_t *ret)
 {
     BH_CLEANUP_FREE char **argv = argv_of(ref);
@@ -176,6 +176,7 @@ static int start(const struct bh_secret_ref *ref, int out, pid_t *ret)
     if (rc == 0) {
         (void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
         (void)posix_spawn_file_actions_adddup2(&actions, out, 1);
+        (void)posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
         (void)posix_spawnattr_setsigmask(&attr, &none);
         (void)posix_spawnattr_setsigdefault(&attr, &all);
         (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -232,6 +233,14 @@ static int end_of(pid_t pid, bool kill_it)
     return status;
 }
 
+/* What it wrote to standard error is nobody's: it may hold the value. */
+static int fail_by(const struct bh_secret_ref *ref, int status, struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *what = WIFEXITED(status) ? bh_asprintf("failed with exit status %d", WEXITSTATUS(status))
+                                                   : bh_asprintf("was ended by signal %d", WTERMSIG(status));
+    return fail(ref, 0, what, err);
+}
+
 static int catch_command(struct catch *c, struct bh_err **err)
 {
     int out[2];
@@ -255,7 +264,7 @@ static int catch_command(struct catch *c, struct bh_err **err)
     if (saved != 0)
         return fail(c->ref, saved, "cannot be followed", err);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return fail(c->ref, 0, "failed", err);
+        return fail_by(c->ref, status, err);
     while (c->len > 0 && (c->data[c->len - 1] == '\n' || c->data[c->len - 1] == '\r'))
         c->len--;
     return 0;
@@ -287,11 +296,42 @@ int bh_secret_resolve(const struct bh_secret_ref *ref, struct bh_secret *ret, st
     return rc == 0 ? keep(&c, ret, err) : rc;
 }
 
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* As posix_spawnp looks for it. */
+static bool is_in_path(const char *name)
+{
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/bin:/usr/bin";; p++) {
+        size_t len = strcspn(p, ":");
+        BH_CLEANUP_FREE char *file = bh_asprintf("%.*s/%s", len ? (int)len : 1, len ? p : ".", name);
+        if (is_program(file))
+            return true;
+        p += len;
+        if (*p == '\0')
+            return false;
+    }
+}
+
+static int check_command(const struct bh_secret_ref *ref, struct bh_err **err)
+{
+    const char *name = ref->command[0];
+    if (strchr(name, '/') ? is_program(name) : is_in_path(name))
+        return 0;
+    return fail(ref, 0, strchr(name, '/') ? "is no program that can be run" : "was not found in PATH", err);
+}
+
 int bh_secret_check(const struct bh_secret_ref *ref, struct bh_err **err)
 {
     BH_CLEANUP_FD int fd = -1;
     if (ref->file)
         return open_regular(ref, &fd, err);
-    const char *value = ref->env ? getenv(ref->env) : "x";
+    if (ref->n_command > 0)
+        return check_command(ref, err);
+    const char *value = getenv(ref->env);
     return value && *value ? 0 : fail(ref, 0, value ? "gives nothing: the value is empty" : "is not set", err);
 }

@@ -30,12 +30,14 @@ struct bh_secret {
 
 /*
  * Finds the value. One line end behind that of a file, and all behind that of a command, are left out. Blocks: on the
- * disk, and on a command for at most BH_SECRET_COMMAND_TIMEOUT_S, whose standard error is the caller's and whose input
- * is empty. May be called from any thread. Errors, which say which secret and why and hold nothing of what was read:
- * HOST (there is no such variable, file or program; it is empty, too large or holds a NUL; the command failed).
+ * disk, and on a command for at most BH_SECRET_COMMAND_TIMEOUT_S, whose input is empty and whose standard error goes
+ * nowhere: a failing command may say the value there. May be called from any thread. Errors, which say which secret and
+ * why and hold nothing of what was read: HOST (there is no such variable, file or program; it is empty, too large or
+ * holds a NUL; the command failed).
  */
 int bh_secret_resolve(const struct bh_secret_ref *ref, struct bh_secret *ret, struct bh_err **err) BH_MUST_CHECK;
-/* Whether it could be had, as far as can be told without having it: commands are not run. The same errors. */
+/* Whether it could be had, as far as can be told without having it: commands are looked for, not run. The same errors.
+ */
 int bh_secret_check(const struct bh_secret_ref *ref, struct bh_err **err) BH_MUST_CHECK;
 void bh_secret_fini(struct bh_secret *secret); /* wipes it; an empty one is fine */
 

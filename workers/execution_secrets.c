@@ -7,12 +7,21 @@
 #include "workers/execution_priv.h"
 #include "workers/mask.h"
 
+/* A box in which nothing ran has nothing to show. */
+static void end_without(struct bh_execution *e, int code, const struct bh_err *err)
+{
+    bool ran = e->lease.n_setup > 0 || e->lease.n_prepare > 0;
+    if (!ran && e->lease.keep == BH_LEASE_KEEP_ON_FAILURE)
+        e->lease.keep = BH_LEASE_KEEP_NEVER;
+    bh_x_end_for_host(e, "getting its secrets", code, err);
+}
+
 static void on_found(void *arg, struct bh_secrets *found, int code, const struct bh_err *err)
 {
     struct bh_execution *e = bh_x_check(arg);
     e->finding = NULL;
     if (!found) {
-        bh_x_end_for_host(e, "getting its secrets", code, err);
+        end_without(e, code, err);
         return;
     }
     e->secrets = found;
@@ -35,7 +44,7 @@ bool bh_x_find_secrets(struct bh_execution *e, const char *const *empty)
         bh_verdict_failed(&verdict, BH_REASON_POLICY, "%s", bh_err_message(err));
         bh_x_end(e, &verdict);
     } else if (rc != 0) {
-        bh_x_end_for_host(e, "getting its secrets", rc, err);
+        end_without(e, rc, err);
     }
     return true;
 }

@@ -212,8 +212,14 @@ has 'which is told' "$errs" "output 'auth' holds the value of the secret 'key'"
 expect 1 'nor one of that name' bulkhead run --grant wrong.yaml --only named
 has 'which is told without it' "$errs" "the name of output '***' holds the value of a secret"
 expect 7 'a command that fails' bulkhead run --grant wrong.yaml --only failing
-has 'says which secret and why' "$errs" "secret 'bad' cannot be had: command 'sh' failed"
+has 'says which secret and why' "$errs" "secret 'bad' cannot be had: command 'sh' failed with exit status 3"
 lacks 'and nothing of what it printed' "$errs" "$canary"
+expect 0 'why' bulkhead explain @latest failing
+has 'tells what mends it' "$out" 'remedy: run the command by hand: it must print the value and end with 0'
+lacks 'and of no box, because nothing started' "$out" 'its box is kept'
+printf 'version: 1\nname: x\nsecrets: {key: {command: [bh-no-such-program]}}\nagents: [{name: a, secrets: [key], run: "true"}]\n' > missing.yaml
+expect 7 'a command that is not there' bulkhead run --grant missing.yaml
+has 'is told at its place' "$errs" "missing.yaml:3:11: secret 'key' cannot be had: command 'bh-no-such-program' was not found in PATH"
 printf 'version: 1\nname: x\nsecrets: {key: {env: BH_NOT_SET}}\nagents: [{name: a, secrets: [key], run: "true"}]\n' > unset.yaml
 expect 7 'a variable that is not set' bulkhead run --grant unset.yaml
 has 'is told at its place' "$errs" "unset.yaml:3:11: secret 'key' cannot be had: variable 'BH_NOT_SET' is not set"

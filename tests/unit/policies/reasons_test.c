@@ -125,6 +125,17 @@ static void a_detail_says_what_else_mends_it(void **state)
          "free space on the disk of the state directory ('bulkhead gc' removes what nobody needs), then go on with "
          "'bulkhead run --resume RUN'"},
         {BH_REASON_HOST, -1, "making the box: cannot clone", "'bulkhead doctor' says what this host lacks"},
+        {BH_REASON_HOST, -1, "getting its secrets: secret 'k' cannot be had: command 'pass' failed with exit status 1",
+         "run the command by hand: it must print the value and end with 0; then go on with 'bulkhead run --resume "
+         "RUN'"},
+        {BH_REASON_HOST, -1, "getting its secrets: secret 'k' cannot be had: variable 'K' is not set",
+         "set the variable where bulkhead is started, then go on with 'bulkhead run --resume RUN'"},
+        {BH_REASON_HOST, -1, "getting its secrets: secret 'k' cannot be had: file 'f' cannot be read: No such file",
+         "write the value to the file, readable by whoever runs bulkhead, then go on with 'bulkhead run --resume RUN'"},
+        {BH_REASON_OUTPUT_INVALID, 0, "output 'o' holds the value of the secret 'k'",
+         "keep the value out of what the agent writes; give the credential to an endpoint, where it can be used and "
+         "not "
+         "had; and change it, if the output is known to others"},
         {BH_REASON_TIMEOUT, -1, "prepare took longer than 1s",
          "raise 'timeout.prepare' of the agent, or make the step shorter"},
         {BH_REASON_CHECK, 0, "none of the 3 attempts that passed left one finite decimal in 's/x' (1 by exit)",

@@ -137,8 +137,9 @@ static void a_command(void **state)
     (void)state;
     by_shell("printf '" VALUE "\\r\\n\\n'", VALUE, NULL);
     by_shell("cat; printf " VALUE, VALUE, NULL); /* its input is empty */
-    by_shell("printf " VALUE "; exit 3", NULL, "secret 'key' cannot be had: command 'sh' failed");
-    by_shell("printf " VALUE "; kill -9 $$", NULL, "failed");
+    by_shell("printf " VALUE "; exit 3", NULL, "secret 'key' cannot be had: command 'sh' failed with exit status 3");
+    by_shell("printf " VALUE "; kill -9 $$", NULL, "was ended by signal 9");
+    by_shell("echo secret >&2; test -c /proc/self/fd/2 && test ! -t 2 && printf " VALUE, VALUE, NULL);
     by_shell(":", NULL, "the value is empty");
     by_shell("yes " VALUE, NULL, "wrote more than 64 KiB");
     by_shell("ls -l /proc/self/fd | grep -c /proc >/dev/null && printf '" VALUE "\\0'", NULL, "a NUL byte");
@@ -163,6 +164,11 @@ static void whether_it_is_there(void **state)
     put(VALUE, 3);
     T_OK(bh_secret_check(&by_file, &err));
     T_OK(bh_secret_check(&command, &err)); /* nobody runs it */
+    static const char *const missing[] = {"bh-no-such-program", "./bh-no-such-program", "/"};
+    for (size_t i = 0; i < BH_ARRAY_LEN(missing); i++) {
+        const struct bh_secret_ref ref = {.name = "key", .command = &missing[i], .n_command = 1};
+        T_ERR(bh_secret_check(&ref, &err), BH_E_HOST, strchr(missing[i], '/') ? "is no program" : "not found in PATH");
+    }
     unsetenv("BH_TEST_SECRET");
 }
 
