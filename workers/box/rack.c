@@ -108,6 +108,13 @@ static char *new_name(struct bh_rack *r)
 
 /* --- the rack --- */
 
+static void wait_for_idle(struct bh_rack *r)
+{
+    const struct timeval soon = {.tv_sec = IDLE_S};
+    if (r->in_use == 0 && r->idle)
+        (void)event_add(r->idle, &soon);
+}
+
 static void on_idle(evutil_socket_t fd, short what, void *arg)
 {
     struct bh_rack *r = arg;
@@ -115,6 +122,8 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
     (void)what;
     while (r->n_waiting > 0)
         submit(r, REMOVE, r->waiting[--r->n_waiting]);
+    if (r->n_ordered > 0) /* which come back on a slow disk after this */
+        wait_for_idle(r);
 }
 
 struct bh_rack *bh_rack_new(struct event_base *loop, struct bh_helper *helper, const char *run_dir,
@@ -200,10 +209,8 @@ int bh_rack_take(struct bh_rack *r, const char *key, int *ret_root, struct bh_er
 
 void bh_rack_forget(struct bh_rack *r)
 {
-    const struct timeval soon = {.tv_sec = IDLE_S};
     r->in_use--;
-    if (r->in_use == 0 && r->idle)
-        (void)event_add(r->idle, &soon);
+    wait_for_idle(r);
 }
 
 int bh_rack_put(struct bh_rack *r, const char *key, int root)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The root of a box that nobody has written to: the next box gets it, and after whatever was done to it nobody does. */
+#include <event2/event.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -200,12 +201,25 @@ static void nothing_waits_for_ever(void **state)
     T_INT(stat(boxes, &st), 0);
 }
 
+static void nor_does_what_comes_back_late(void **state)
+{
+    struct kit_box a;
+    (void)state;
+    make(&a, NULL);
+    end(&a);
+    event_active(rack()->idle, EV_TIMEOUT, 0); /* while its folder is looked at */
+    int64_t end_at = bh_mono_now().ns + 20 * BH_NS_PER_S;
+    while (rack()->n_waiting + rack()->n_ordered > 0 && bh_mono_now().ns < end_at)
+        kit_turn(&kit);
+    T_INT(rack()->n_waiting, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(next_box_gets_it),       cmocka_unit_test(what_was_written_is_seen_by_nobody),
         cmocka_unit_test(others_do_not_get_it),   cmocka_unit_test(one_that_is_kept_or_frozen_lends_nothing),
-        cmocka_unit_test(nothing_waits_for_ever),
+        cmocka_unit_test(nothing_waits_for_ever), cmocka_unit_test(nor_does_what_comes_back_late),
     };
     KIT_MAIN(tests);
 }
