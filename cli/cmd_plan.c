@@ -48,7 +48,7 @@ static const struct format *find_format(const struct bh_args *args, struct bh_er
  * state, nothing is known.
  */
 static int follow_known_taint(const struct bh_args *args, struct bh_cli_document *doc, struct bh_plan_options *options,
-                              struct bh_errlist *errors)
+                              struct bh_val **ret_submission, struct bh_errlist *errors)
 {
     struct bh_cli_run state;
     struct bh_err *err = NULL;
@@ -66,6 +66,7 @@ static int follow_known_taint(const struct bh_args *args, struct bh_cli_document
         bh_known_taint_options_fini(options);
     }
     bh_cli_run_close(&state);
+    *ret_submission = BH_TAKE(submission);
     if (rc == -BH_E_NOT_FOUND) {
         bh_err_free(BH_TAKE(err));
         rc = 0;
@@ -81,6 +82,7 @@ static void plan_file(const struct bh_args *args, const struct format *format, c
 {
     struct bh_policy policy = {0};
     struct bh_cli_document doc = {0};
+    BH_CLEANUP_VAL struct bh_val *submission = NULL;
     struct bh_plan_options options = {.params = params->items, .n_params = params->len};
     int rc = bh_cli_document_read(args->operands[0], &doc, errors);
     if (rc == 0)
@@ -88,7 +90,7 @@ static void plan_file(const struct bh_args *args, const struct format *format, c
     if (rc == 0)
         rc = bh_submission_make(doc.plan, doc.file, NULL, 0, false, NULL, NULL, errors);
     if (rc == 0)
-        rc = follow_known_taint(args, &doc, &options, errors);
+        rc = follow_known_taint(args, &doc, &options, &submission, errors);
     if (rc == 0)
         rc = bh_policy_load(NULL, &policy, errors);
     if (rc == 0)
@@ -99,6 +101,7 @@ static void plan_file(const struct bh_args *args, const struct format *format, c
         format->print(doc.plan);
         rc = bh_plan_check_supported(doc.plan, errors);
     }
+    bh_known_taint_tell(submission, errors);
     (void)rc; /* what went wrong is in the list */
     bh_policy_fini(&policy);
     bh_cli_document_fini(&doc);

@@ -529,8 +529,10 @@ static int follow_known_taint(const struct session *s, const struct bh_pipeline 
     if (rc == 0)
         rc = bh_trust_check(again, &s->policy, errors);
     bh_known_taint_options_fini(&options);
-    if (rc != 0)
+    if (rc != 0) {
+        bh_known_taint_tell(submission, errors);
         return rc;
+    }
     bh_plan_free(*plan);
     *plan = BH_TAKE(again);
     return 0;

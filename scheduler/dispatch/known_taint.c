@@ -9,20 +9,30 @@
 #include "base/text.h"
 #include "scheduler/dispatch/submission.h"
 
+/* Less than that is everybody's: "{}", "true", a number. */
+enum { LEAST_BYTES = 16 };
+
 struct finder {
     struct bh_store *store;
+    const struct bh_val *since;
     struct bh_val *files, *sources, *why;
 };
 
-/* 1 where the content is known, with the words noted under `name`. */
+/*
+ * 1 where the content is known, with the words noted under `name`. What lay here before any tainted agent made such
+ * content is not what that one made, but the other way round; else one could lock its readers out of their own files.
+ */
 static int find(struct finder *f, const char *digest, int64_t size, const char *name, struct bh_err **err)
 {
     BH_CLEANUP_FREE char *who = NULL;
-    if (!digest || size == 0)
+    struct bh_wall published = {0};
+    if (!digest || size < LEAST_BYTES)
         return 0;
-    int rc = bh_store_find_tainted(f->store, digest, &who, err);
+    int rc = bh_store_find_tainted(f->store, digest, &who, &published, err);
     if (rc != 0 || !who)
         return rc;
+    if (bh_val_get(f->since, name) && bh_val_int_of(f->since, name) < published.us)
+        return 0;
     bh_val_set_str(f->why, name, who);
     return 1;
 }
@@ -61,8 +71,8 @@ static int find_source(struct finder *f, const char *name, const struct bh_val *
 int bh_known_taint_find(struct bh_store *store, struct bh_val *submission, bool *ret_any, struct bh_err **err)
 {
     BH_CLEANUP_VAL struct bh_val *found = bh_val_map();
-    struct finder f = {store, bh_val_set(found, "files", bh_val_list()), bh_val_set(found, "sources", bh_val_list()),
-                       bh_val_set(found, "why", bh_val_map())};
+    struct finder f = {store, bh_val_get(submission, "since"), bh_val_set(found, "files", bh_val_list()),
+                       bh_val_set(found, "sources", bh_val_list()), bh_val_set(found, "why", bh_val_map())};
     const struct bh_val *files = bh_val_get(submission, "files"), *prompts = bh_val_get(submission, "prompts"),
                         *sources = bh_val_get(submission, "sources");
     int rc = 0;
@@ -86,6 +96,27 @@ bool bh_known_taint_source(const struct bh_val *submission, const char *name)
             return true;
     }
     return false;
+}
+
+void bh_known_taint_tell(const struct bh_val *submission, struct bh_errlist *errors)
+{
+    const struct bh_val *why = bh_val_get(bh_val_get(submission, "tainted"), "why");
+    for (size_t i = 0; i < errors->len; i++) {
+        const char *detail = bh_err_get_detail(errors->items[i]);
+        for (size_t k = 0; k < bh_val_len(why); k++) {
+            const char *name = bh_val_key_at(why, k);
+            if (bh_err_code(errors->items[i]) != BH_E_TRUST || !detail || !strstr(detail, name))
+                continue;
+            BH_CLEANUP_FREE char *more =
+                bh_asprintf("%s; '%s' has the content of %s", detail, name, bh_val_get_str(bh_val_at(why, k)));
+            bh_err_detail(&errors->items[i], "%s", more);
+            bh_err_hint(
+                &errors->items[i],
+                "an agent that read others' text made this content: write a file of your own, or hand it in as a "
+                "source and let it in by 'accept'");
+            break;
+        }
+    }
 }
 
 static const char **texts_of(const struct bh_val *list, size_t *ret_n)

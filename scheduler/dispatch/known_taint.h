@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a new run brings from outside and some run of the same state directory knows as tainted: an artifact that was
- * fetched and handed in again is still what it was. Known by digest, so a changed copy is not found; empty content
- * says nothing and is never meant.
+ * fetched and handed in again is still what it was. Known by digest, so a changed copy is not found. Content of less
+ * than 16 bytes is everybody's; and a file that was last touched (ctime) before the first tainted agent made such
+ * content is not that agent's.
  */
 #pragma once
 
@@ -20,6 +21,9 @@ int bh_known_taint_find(struct bh_store *store, struct bh_val *submission, bool 
 
 /* Whether the submission notes it of this source. */
 bool bh_known_taint_source(const struct bh_val *submission, const char *name);
+
+/* Says in the errors of trust about such content whose it is. */
+void bh_known_taint_tell(const struct bh_val *submission, struct bh_errlist *errors);
 
 /* Puts what a submission notes into the options of its plan; the texts are the submission's. */
 void bh_known_taint_options(const struct bh_val *submission, struct bh_plan_options *options);

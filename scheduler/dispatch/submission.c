@@ -26,7 +26,9 @@ struct reader {
     int folder;
     char *folder_path;
     struct bh_val *files, *prompts, *sources;
-    int code; /* of the first error */
+    struct bh_val *since; /* NULL: nobody asks */
+    const char *entry;    /* of `files`: the one that is being read */
+    int code;             /* of the first error */
 };
 
 static void complain(struct reader *r, struct bh_err *err, struct bh_pos pos, const char *path)
@@ -71,6 +73,14 @@ bool bh_submission_object(const struct bh_val *entry, struct bh_object *ret)
     return ret->size >= 0;
 }
 
+/* When what goes by this name was touched last: of a folder, any of its files. ctime, which nobody can set back. */
+static void note_since(struct reader *r, const char *name, const struct stat *st)
+{
+    int64_t us = (int64_t)st->st_ctim.tv_sec * 1000000 + st->st_ctim.tv_nsec / 1000;
+    if (r->since && us > bh_val_int_of(r->since, name))
+        bh_val_set_int(r->since, name, us);
+}
+
 /* Where nothing is stored or hashed, *ret stays as it is. */
 static int take_bytes(struct reader *r, int fd, bool executable, struct bh_object *ret, struct bh_err **err)
 {
@@ -85,6 +95,7 @@ static int store_file(struct reader *r, int fd, const struct stat *st, const cha
                       struct bh_err **err)
 {
     struct bh_object object = {0};
+    note_since(r, r->entry, st);
     int rc = take_bytes(r, fd, (st->st_mode & 0111) != 0, &object, err);
     if (rc == 0 && (r->cas || r->hash))
         bh_val_add(list, object_to_val(path, &object));
@@ -194,6 +205,7 @@ static void read_files_entry(struct reader *r, const struct bh_pair *pair, const
     struct bh_err *err = NULL;
     size_t count = 0;
     int rc;
+    r->entry = path;
     if (S_ISDIR(st.st_mode))
         rc = store_dir(r, fd, "", list, &count, &err);
     else if (S_ISREG(st.st_mode))
@@ -222,6 +234,7 @@ static void read_prompt(struct reader *r, const struct bh_plan_agent *agent)
     }
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     struct bh_err *err = NULL;
+    note_since(r, path, &st);
     int rc = bh_read_all(fd, BH_SUBMISSION_MAX_PROMPT, &text, &err);
     if (rc == 0 && bh_utf8_check(text.data, text.len) != text.len)
         rc = bh_err_set(&err, BH_E_ENCODING, 0, "it is not UTF-8 text");
@@ -256,6 +269,7 @@ static void store_source(struct reader *r, const struct bh_source *source, int f
         complain_source(r, err, source);
         return;
     }
+    note_since(r, source->name.s, &st);
     bh_val_set(r->sources, source->name.s, object_to_val(path, &object));
 }
 
@@ -360,6 +374,7 @@ int bh_submission_make(const struct bh_plan *plan, const char *file, const struc
     r.files = bh_val_set(submission, "files", bh_val_map());
     r.prompts = bh_val_set(submission, "prompts", bh_val_map());
     r.sources = bh_val_set(submission, "sources", bh_val_map());
+    r.since = bh_val_set(submission, "since", bh_val_map());
     read_everything(&r, sources, n_sources);
     if (r.code == 0 && ret)
         *ret = BH_TAKE(submission);

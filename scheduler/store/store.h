@@ -135,8 +135,10 @@ int bh_store_list_attempts(struct bh_store *s, const char *run, struct bh_attemp
                            struct bh_err **err) BH_MUST_CHECK;
 int bh_store_list_artifacts(struct bh_store *s, const char *run, struct bh_artifact_row **ret, size_t *ret_n,
                             struct bh_err **err) BH_MUST_CHECK;
-/* Whether some run published content of this digest as tainted: "'pages.jsonl' of run 01…", the caller's, else NULL. */
-int bh_store_find_tainted(struct bh_store *s, const char *digest, char **ret, struct bh_err **err) BH_MUST_CHECK;
+/* Whether some run published content of this digest as tainted: "'pages.jsonl' of run 01…" (the caller's) and when the
+ * first one did; else NULL. */
+int bh_store_find_tainted(struct bh_store *s, const char *digest, char **ret, struct bh_wall *ret_published,
+                          struct bh_err **err) BH_MUST_CHECK;
 void bh_run_rows_free(struct bh_run_row *rows, size_t n);
 void bh_agent_rows_free(struct bh_agent_row *rows, size_t n);
 void bh_attempt_rows_free(struct bh_attempt_row *rows, size_t n);

@@ -261,21 +261,25 @@ int bh_store_list_artifacts(struct bh_store *s, const char *run, struct bh_artif
     return rc;
 }
 
-int bh_store_find_tainted(struct bh_store *s, const char *digest, char **ret, struct bh_err **err)
+int bh_store_find_tainted(struct bh_store *s, const char *digest, char **ret, struct bh_wall *ret_published,
+                          struct bh_err **err)
 {
     bh_store_check(s);
     BH_CLEANUP_STMT struct bh_db_stmt *stmt = NULL;
     bool row = false;
     *ret = NULL;
-    int rc = bh_db_prepare(s->db,
-                           "SELECT run, name FROM artifacts WHERE digest = $1 AND label = 'tainted' ORDER BY published "
-                           "LIMIT 1",
-                           &stmt, err);
+    int rc = bh_db_prepare(
+        s->db,
+        "SELECT run, name, published FROM artifacts WHERE digest = $1 AND label = 'tainted' ORDER BY published "
+        "LIMIT 1",
+        &stmt, err);
     if (rc)
         return rc;
     bh_db_bind_text(stmt, 1, digest);
     rc = bh_db_next(stmt, &row, err);
-    if (rc == 0 && row)
+    if (rc == 0 && row) {
         *ret = bh_asprintf("'%s' of run %s", bh_db_text(stmt, 1), bh_db_text(stmt, 0));
+        *ret_published = (struct bh_wall){bh_db_int(stmt, 2)};
+    }
     return rc;
 }
