@@ -106,7 +106,11 @@ cat > copy.yaml << 'YAML'
 version: 1
 name: copy
 agents:
-  - {name: reader, untrusted: true, run: "printf 'print(\"a program of ours, which is old\")\\\\n' > out/ours.py", outputs: [ours.py]}
+  - name: reader
+    untrusted: true
+    run: |
+      echo 'print("a program of ours, which is old")' > out/ours.py
+    outputs: [ours.py]
 YAML
 printf 'version: 1\nname: own\nagents: [{name: own, files: {ours.py: ./ours.py}, run: "true"}]\n' > own.yaml
 expect 0 'a tainted agent writes what is here already' bulkhead run copy.yaml
