@@ -275,7 +275,8 @@ static void each_agent_of_a_shared_box_sees_its_memory(void **state)
 /* Where no group holds it: the agent who took too much is stopped, its neighbours are not. */
 static void each_agent_of_a_shared_box_is_watched(void **state)
 {
-    static const char eat[] = "sh -c 'x=$(head -c 60M /dev/zero | tr \"\\0\" x); exec sleep 1000'; echo $?";
+    /* tail holds as much, for as long as head goes on. */
+    static const char eat[] = "sh -c 'head -c 100000000000 /dev/zero | tail -c 62914560'; echo $?";
     struct kit_box b;
     struct kit_exec hog = {.spec.limits = asked(BH_LIMIT_MEMORY, 32 * MIB)};
     struct kit_exec large = {.spec.limits = asked(BH_LIMIT_MEMORY, 512 * MIB)}, none = {0};
@@ -292,7 +293,7 @@ static void each_agent_of_a_shared_box_is_watched(void **state)
     if (!can(BIT(MEMORY)))
         assert_non_null(strstr(hog.result.note, "the processes of the agent held"));
     expect(&hog, 0, "137\n");
-    kit_sh_with(&b, &large, "(head -c 62914560 /dev/zero; sleep 1) | tail -c 62914560 | wc -c"); /* tail holds it */
+    kit_sh_with(&b, &large, "(head -c 62914560 /dev/zero; sleep 1) | tail -c 62914560 | wc -c");
     assert_false(large.result.oom);
     expect(&large, 0, "62914560\n");
     kit_sh_with(&b, &none, "echo unharmed");
