@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
@@ -13,27 +12,22 @@
 #include "base/text.h"
 #include "base/val.h"
 #include "policies/broker/egress_priv.h"
+#include "policies/broker/pool.h"
 
-enum { POOL = 32 << 20, LEAST_READ = 4096, LEAST_HEAD = 16384 };
-enum { ACCEPT_AT_ONCE = 64, OVER_MAX = 64, LEAST_FILES = 64, AGAIN_MS = 100 };
+enum { LEAST_READ = 4096, LEAST_HEAD = 16384 };
+enum { ACCEPT_AT_ONCE = 64, OVER_MAX = 64, AGAIN_MS = 100 };
 
 static const struct bh_egress_limits usual = {
     .connections = 1000, .rate = 500, .head_ms = 30000, .connect_ms = 10000, .idle_ms = 600000, .total_ms = 86400000};
 
 /* --- memory --- */
 
-static size_t share(size_t all, size_t n, size_t least)
-{
-    size_t each = n > 0 ? all / n : all;
-    return each < least ? least : each > BH_HTTP_HEAD_MAX ? (size_t)BH_HTTP_HEAD_MAX : each;
-}
-
 /* However many connections hostile boxes open, what they make us hold has a bound. */
 void bh_egress_count(struct bh_egress *e, int change)
 {
     e->n_conns += (size_t)change;
-    e->at_once = share(POOL, e->n_conns, LEAST_READ);
-    e->head_max = share(POOL, e->n_conns, LEAST_HEAD);
+    e->at_once = bh_pool_share(BH_POOL_BYTES, e->n_conns, LEAST_READ, BH_HTTP_HEAD_MAX);
+    e->head_max = bh_pool_share(BH_POOL_BYTES, e->n_conns, LEAST_HEAD, BH_HTTP_HEAD_MAX);
 }
 
 /* --- doors --- */
@@ -310,20 +304,11 @@ void bh_egress_decision(const struct bh_egress_conn *c, enum bh_egress_reason re
 
 /* --- the process --- */
 
-/* Each connection has two; a quarter is kept for sockets of boxes that are still to come, and for ourselves. */
-static size_t count_conns(void)
-{
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur < LEAST_FILES)
-        return 1;
-    return (size_t)(files.rlim_cur - files.rlim_cur / 4) / 2;
-}
-
 static int set_up(struct bh_egress *e, int control_fd, bh_lookup_fn *look_up, struct bh_err **err)
 {
     bh_list_init(&e->exits);
     bh_list_init(&e->dead);
-    e->max_conns = count_conns();
+    e->max_conns = bh_pool_conns();
     bh_egress_count(e, 0);
     e->loop = event_base_new();
     if (!e->loop) {

@@ -18,11 +18,13 @@
 #include "base/val.h"
 #include "policies/broker/control.h"
 #include "policies/broker/endpoint_priv.h"
+#include "policies/broker/pool.h"
 
 enum {
     ACCEPT_AT_ONCE = 32,
     TEXT_MAX = 1024, /* of what a box wrote, in a message */
     HELD_MS = 100,
+    FEED_MS = 10,
 };
 
 /* --- what is told --- */
@@ -248,6 +250,43 @@ static void drop_service(struct bh_endpoints *all, struct bh_shared_service *sha
     (void)bh_map_del(all->services, key);
 }
 
+/* --- what all boxes share --- */
+
+/* When half of all descriptors are used, the other half is for each box alike. */
+static bool has_room(const struct bh_endpoint_of *e)
+{
+    const struct bh_endpoints *all = e->owner;
+    if (e->n_conns >= BH_CONNS_MAX || all->n_conns >= all->max_conns)
+        return false;
+    return all->n_conns < all->max_conns / 2 ||
+           e->n_conns < bh_pool_share(all->max_conns / 2, all->n_endpoints, 1, BH_CONNS_MAX);
+}
+
+bool bh_endpoint_is_short(const struct bh_endpoint_of *e)
+{
+    const struct bh_endpoints *all = e->owner;
+    return all->bytes >= BH_POOL_BYTES &&
+           e->bytes >= bh_pool_share(BH_POOL_BYTES, all->n_endpoints, BH_CONN_IN_MAX, BH_POOL_BYTES);
+}
+
+static void feed(struct bh_endpoint_of *e)
+{
+    if (!e->hungry || bh_endpoint_is_short(e))
+        return;
+    e->hungry = false;
+    BH_LIST_FOREACH (it, next, &e->conns)
+        bh_conn_watch(BH_CONTAINER(it, struct bh_conn, link));
+}
+
+void bh_endpoint_count_bytes(struct bh_endpoint_of *e, size_t before, size_t now)
+{
+    const struct timeval soon = {.tv_usec = FEED_MS * 1000};
+    e->bytes += now - before;
+    e->owner->bytes += now - before;
+    if (now < before && e->hungry && !e->held && !bh_endpoint_is_short(e) && !event_pending(e->later, EV_TIMEOUT, NULL))
+        (void)event_add(e->later, &soon);
+}
+
 /* --- turns --- */
 
 void bh_endpoint_take_turn(struct bh_conn *c)
@@ -282,7 +321,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 
 static void accept_again(struct bh_endpoint_of *e)
 {
-    if (!e->full || e->closing || e->n_conns >= BH_CONNS_MAX || bh_endpoint_is_busy(e))
+    if (!e->full || e->closing || !has_room(e) || bh_endpoint_is_busy(e))
         return;
     e->full = false;
     (void)event_add(e->acceptable, NULL);
@@ -299,7 +338,7 @@ static void on_acceptable(evutil_socket_t listener, short what, void *arg)
     struct bh_endpoint_of *e = arg;
     (void)what;
     for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
-        if (e->n_conns >= BH_CONNS_MAX || bh_endpoint_is_busy(e)) {
+        if (!has_room(e) || bh_endpoint_is_busy(e)) {
             stop_accepting(e);
             return;
         }
@@ -334,14 +373,18 @@ static void let_go_on(struct bh_endpoint_of *e)
 
 static void on_later(evutil_socket_t fd, short what, void *arg)
 {
+    struct bh_endpoint_of *e = arg;
     (void)fd;
     (void)what;
-    let_go_on(arg);
+    feed(e);
+    if (e->held)
+        let_go_on(e);
 }
 
 void bh_endpoint_conn_gone(struct bh_endpoint_of *e)
 {
     e->n_conns--;
+    e->owner->n_conns--;
     if (!e->closing)
         accept_again(e);
 }
@@ -518,6 +561,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
         BH_LIST_FOREACH (at, after, &e->conns)
             look_at(BH_CONTAINER(at, struct bh_conn, link), now);
         tell_sum(e);
+        feed(e);
         accept_again(e);
     }
 }
@@ -569,6 +613,7 @@ int bh_endpoints_main(int control_fd)
     bh_list_init(&all.endpoints);
     bh_list_init(&all.slow);
     bh_list_init(&all.turns);
+    all.max_conns = bh_pool_conns();
     all.give_up = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     all.services = bh_map_new(free_shared);
     all.budgets = bh_map_new(bh_free);

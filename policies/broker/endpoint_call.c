@@ -358,7 +358,8 @@ static enum bh_flow on_data(void *arg, const char *data, size_t len)
     struct bh_call *call = arg;
     if (call->conn->broken)
         return BH_FLOW_CUT;
-    if (call->conn->out.len > BH_CONN_OUT_HIGH) {
+    size_t waits = call->conn->out.len;
+    if (waits > BH_CONN_OUT_HIGH || (waits > 0 && bh_endpoint_is_short(call->endpoint))) {
         call->stands = call->wants_body ? call->stands : bh_mono_now();
         call->paused = true;
         return BH_FLOW_PAUSE;

@@ -34,13 +34,44 @@ static size_t in_max(const struct bh_conn *c)
     return c->endpoint->n_conns > BH_CONNS_FEW ? BH_CONN_IN_CROWDED : BH_CONN_IN_MAX;
 }
 
+/* A call whose body is waited for goes on even then, or what waits for its end would never be taken. */
+static size_t may_hold(const struct bh_conn *c)
+{
+    bool goes_on = c->waits_for_body || c->state == BH_CONN_SKIP || c->state == BH_CONN_LINGER;
+    if (!bh_endpoint_is_short(c->endpoint))
+        return in_max(c);
+    c->endpoint->hungry = true;
+    return goes_on ? BH_CONN_IN_LEAST : 0;
+}
+
 static bool wants_to_read(const struct bh_conn *c)
 {
-    return c->in.len < in_max(c) && !c->broken;
+    return c->in.len < may_hold(c) && !c->broken;
+}
+
+/* What was taken from a buffer is given back, so that what is counted is what is held. */
+static void tidy(struct bh_buf *buf)
+{
+    struct bh_buf less = BH_BUF_INIT;
+    if (buf->len > 0 && (buf->cap <= BH_CONN_IN_LEAST || buf->len >= buf->cap / 4))
+        return;
+    if (buf->len > 0)
+        bh_buf_add(&less, buf->data, buf->len);
+    bh_buf_fini(buf);
+    *buf = less;
+}
+
+static void count_bytes(struct bh_conn *c)
+{
+    tidy(&c->in);
+    size_t now = c->in.cap + c->out.cap;
+    bh_endpoint_count_bytes(c->endpoint, c->bytes, now);
+    c->bytes = now;
 }
 
 static void watch(struct bh_conn *c)
 {
+    count_bytes(c);
     if (wants_to_read(c))
         (void)event_add(c->readable, NULL);
     else
@@ -62,6 +93,7 @@ void bh_conn_close(struct bh_conn *c)
     bh_list_remove(&c->turn);
     bh_buf_fini(&c->in);
     bh_buf_fini(&c->out);
+    bh_endpoint_count_bytes(c->endpoint, c->bytes, 0);
     bh_http_request_fini(&c->req);
     struct bh_endpoint_of *e = c->endpoint;
     bh_free(c);
@@ -188,10 +220,16 @@ static void next_request(struct bh_conn *c)
         return;
     }
     bh_buf_consume(&c->in, (size_t)n);
+    watch(c);
     begin_body(c);
     c->state = BH_CONN_CALL;
     set_deadline(c, BH_STALL_S);
     bh_call_begin(c);
+}
+
+void bh_conn_watch(struct bh_conn *c)
+{
+    watch(c);
 }
 
 void bh_conn_wake(struct bh_conn *c)
@@ -263,9 +301,8 @@ static void request_over(struct bh_conn *c)
     bh_http_request_fini(&c->req);
     c->state = BH_CONN_HEAD;
     set_deadline(c, c->in.len > 0 ? BH_HEAD_S : BH_KEEP_ALIVE_S);
-    if (c->in.len == 0)
-        bh_buf_fini(&c->in);
-    else
+    watch(c);
+    if (c->in.len > 0)
         bh_endpoint_take_turn(c);
 }
 
@@ -331,11 +368,12 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     static char room[BH_CONN_IN_MAX];
     struct bh_conn *c = arg;
     (void)what;
-    if (c->in.len >= in_max(c)) { /* there are more connections now than when it was asked for */
+    size_t most = may_hold(c);
+    if (c->in.len >= most) { /* there are more connections now than when it was asked for */
         watch(c);
         return;
     }
-    size_t size = in_max(c) - c->in.len;
+    size_t size = most - c->in.len;
     ssize_t n = recv(fd, room, size, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -358,6 +396,7 @@ void bh_conn_new(struct bh_endpoint_of *e, int fd)
     bh_list_init(&c->turn);
     bh_list_append(&e->conns, &c->link);
     e->n_conns++;
+    e->owner->n_conns++;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     c->readable = event_new(e->owner->loop, fd, EV_READ | EV_PERSIST, on_readable, c);
     c->writable = event_new(e->owner->loop, fd, EV_WRITE | EV_PERSIST, on_writable, c);

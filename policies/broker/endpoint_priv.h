@@ -34,6 +34,7 @@ enum {
     BH_CONN_IN_MAX = 65 * 1024,     /* more than a head: what a box sent and nobody took yet */
     BH_CONNS_FEW = 128,             /* of a box with more connections than this … */
     BH_CONN_IN_CROWDED = 16 * 1024, /* … each may keep this much waiting */
+    BH_CONN_IN_LEAST = 4 * 1024,    /* … and, where its box has used up its share of all, a call that goes on */
     BH_CONN_OUT_HIGH = 32 * 1024,   /* … and what it does not take; then the reply waits */
     BH_CONN_SKIP_MAX = 16 << 20,    /* of a body that nobody wants, before the connection is closed instead */
     BH_REFUSALS = 100,              /* of one box in a second; then it is read from no more */
@@ -65,7 +66,8 @@ struct bh_endpoints {
     struct event *turn;   /* of the connections that have a request waiting: one each, then everybody else's */
     struct bh_list turns; /* struct bh_conn */
     struct bh_list endpoints;
-    size_t n_endpoints;
+    size_t n_endpoints, n_conns, max_conns;
+    size_t bytes;            /* that boxes sent, or were sent, and that wait here */
     struct bh_map *services; /* key → struct bh_shared_service */
     struct bh_map *budgets;  /* instance → struct bh_budget */
     struct bh_list slow;     /* services that are being made */
@@ -88,6 +90,8 @@ struct bh_endpoint_of {  /* one box */
     int listener;
     struct event *acceptable;
     struct event *later; /* while it is held */
+    size_t bytes;        /* its part of them */
+    bool hungry;         /* connections of it are not read from, for it has too much of them */
     bool held;           /* it has asked for too much: nothing new of it is begun */
     bool full;           /* nothing is accepted for now */
     struct bh_rate refusals, told, arrivals;
@@ -116,6 +120,7 @@ struct bh_conn {
     enum bh_conn_state state;
     struct event *readable, *writable;
     struct bh_buf in, out;
+    size_t bytes; /* of both, as they were counted last */
     struct bh_http_request req;
     /* the body of this request */
     int64_t body_left; /* BH_HTTP_LENGTH */
@@ -159,6 +164,9 @@ void bh_endpoint_let_in_soon(struct bh_shared_service *shared);
 void bh_endpoint_conn_gone(struct bh_endpoint_of *e);
 /* The worker has to catch up with it first, or it asks too often for what it may not. bh_conn_wake comes afterwards. */
 bool bh_endpoint_is_busy(struct bh_endpoint_of *e);
+/* Whether all boxes have too much waiting here, and this one more than its share. */
+bool bh_endpoint_is_short(const struct bh_endpoint_of *e);
+void bh_endpoint_count_bytes(struct bh_endpoint_of *e, size_t before, size_t now);
 void bh_endpoint_take_turn(struct bh_conn *c); /* bh_conn_turn comes, when others have had theirs */
 
 void bh_endpoint_add_service(struct bh_endpoints *all, struct bh_service *service); /* takes it */
@@ -176,6 +184,7 @@ void bh_endpoint_slow_end(struct bh_endpoints *all); /* of all; waits until thei
 /* endpoint_conn.c */
 void bh_conn_new(struct bh_endpoint_of *e, int fd); /* takes it */
 void bh_conn_close(struct bh_conn *c);              /* with its call */
+void bh_conn_watch(struct bh_conn *c);              /* its endpoint may be short no more */
 void bh_conn_wake(struct bh_conn *c);               /* its endpoint is busy no more */
 void bh_conn_turn(struct bh_conn *c);               /* its next request, if there is one */
 void bh_conn_send(struct bh_conn *c, const void *data, size_t len);

@@ -139,6 +139,43 @@ def many_connections(upstream, broker):
         sock.close()
 
 
+def many_boxes(upstream, broker):
+    """boxes with a thousand connections each share one memory, and another has its own part of it"""
+    ways = [broker.open(upstream.url(), instance=f"i{i}") for i in range(4)]
+    other, socks = broker.open(upstream.url(), instance="i9"), []
+    for way in ways:
+        for _ in range(950):
+            socks.append(way.connect())
+            socks[-1].setblocking(False)
+            try:
+                socks[-1].send(b"POST /v1/size HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 65000)
+            except BlockingIOError:
+                pass
+    import json
+    same(json.loads(other.get("/v1/size", "POST", b"x" * 1_000_000, {"X-Long": "a" * 40000}).body)["got"], 1_000_000)
+    with open(f"/proc/{broker.process.pid}/statm", encoding="ascii") as f:
+        resident = int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    if not os.environ.get("BH_SANITIZE"):
+        assert resident < 80 << 20, f"{resident >> 20} MiB"
+    for sock in socks:
+        sock.close()
+    for way in ways:
+        same(json.loads(way.get("/v1/size", "POST", b"x" * 300_000).body)["got"], 300_000)
+
+
+def few_descriptors(upstream, broker):
+    """a box that takes all connections that it gets leaves some to the others"""
+    tight = Broker({"SSL_CERT_FILE": f"{upstream.folder}/cert.pem", "CANARY": SECRET}, files=256)
+    way, other = (tight.open(upstream.url(), instance=i) for i in ("i1", "i2"))
+    socks = [way.connect() for _ in range(300)]
+    for sock in socks:
+        sock.sendall(b"POST /v1/size HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
+    same([other.get("/v1/small").body for _ in range(3)], [b"ok"] * 3)
+    for sock in socks:
+        sock.close()
+    same(tight.end(), 0)
+
+
 def keep_alive(upstream, broker):
     """one connection serves many requests, pipelined ones too, also after refusals with bodies"""
     way = broker.open(upstream.url(), allow=["* /v1/*"])
@@ -512,7 +549,7 @@ def nobody_looks_in(upstream, broker):
     same(SECRET in open(f"/proc/{broker.process.pid}/cmdline", encoding="ascii").read(), False)
 
 
-TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes, many_connections, keep_alive, bodies, bad_chunks,
+TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes, many_connections, many_boxes, few_descriptors, keep_alive, bodies, bad_chunks,
          events_are_not_buffered, leaks_are_cut, guesses_look_alike, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
          addresses, secrets_that_fail, slow_secrets, requests_are_limited, refused_calls_count,
          pipelined_refusals, refusals_hold_nobody_up, tokens_are_limited, at_most_at_once, all_wait_on_429,

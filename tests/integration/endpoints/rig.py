@@ -201,7 +201,7 @@ class Upstream(http.server.ThreadingHTTPServer):
 
     def __init__(self, folder, tls=True, address="127.0.0.1"):
         super().__init__((address, 0), Service)
-        self.seen, self.lock = [], threading.Lock()
+        self.seen, self.lock, self.folder = [], threading.Lock(), folder
         self.step, self.cut, self.let_go = threading.Event(), threading.Event(), threading.Event()
         self.hanging = threading.Semaphore(0)
         self.message = {"content": [], "usage": {"input_tokens": 10, "output_tokens": 5}}
@@ -229,7 +229,7 @@ def make_certificate(folder):
 
 
 class Broker:
-    def __init__(self, env=None, stack=None):
+    def __init__(self, env=None, stack=None, files=None):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         program = os.path.join(os.environ["BH_BIN"], "bulkhead-broker")
 
@@ -237,6 +237,8 @@ class Broker:
             os.dup2(theirs.fileno(), 3)
             if stack:
                 resource.setrlimit(resource.RLIMIT_STACK, (stack, stack))
+            if files:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
         self.control, self.id, self.kept = ours, 0, []
         self.process = subprocess.Popen([program, "endpoints", str(os.getpid())], preexec_fn=place, close_fds=False,
