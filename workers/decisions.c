@@ -22,6 +22,7 @@ struct batch { /* of the helper thread while it is written */
     struct bh_audit_entry *entries;
     struct bh_val **fields; /* of the entries, owned */
     size_t n, cap_entries, cap_fields;
+    int64_t connection; /* the last one that waits for it to be written; 0: none */
     char *problem;
 };
 
@@ -31,6 +32,8 @@ struct bh_decisions {
     const struct bh_lease *lease;
     struct batch *next; /* is being filled; NULL: nothing to write */
     struct bh_job *job;
+    bh_decisions_noted_fn *noted;
+    void *noted_arg;
     void (*done)(void *arg);
     void *arg;
     int64_t lines[2]; /* what was let through, denials */
@@ -78,11 +81,14 @@ static void on_written(void *owner, void *data)
 {
     struct bh_decisions *d = owner;
     struct batch *b = data;
+    bool ok = !b->problem;
     d->job = NULL;
-    if (b->problem && !d->problem) {
+    if (!ok && !d->problem) {
         bh_log(BH_LOG_ERROR, "audit.lost", "instance", d->lease->instance.s, "error", b->problem, NULL);
         d->problem = BH_TAKE(b->problem);
     }
+    if (b->connection > 0)
+        d->noted(d->noted_arg, b->connection, ok);
     write_next(d);
 }
 
@@ -185,8 +191,8 @@ static void note_denial(struct bh_decisions *d, char *what, const char *why)
 
 void bh_decisions_egress(struct bh_decisions *d, const struct bh_val *msg)
 {
-    static const char *const keys[] = {"phase", "host", "port", "verdict", "reason", NULL};
-    static const char *const own[] = {"address", "up", "down", NULL};
+    static const char *const keys[] = {"phase", "host", "port", "verdict", "reason", "state", NULL};
+    static const char *const own[] = {"connection", "address", "up", "down", NULL};
     if (is_denied(msg)) {
         const char *host = bh_val_str_of(msg, "host");
         note_denial(d, bh_asprintf("%s:%lld", host ? host : "", (long long)bh_val_int_of(msg, "port")),
@@ -196,6 +202,8 @@ void bh_decisions_egress(struct bh_decisions *d, const struct bh_val *msg)
     bh_val_set_str(common, "box", d->lease->box.id);
     copy_fields(common, msg, keys);
     note(d, BH_AUDIT_EGRESS, common, msg, own);
+    if (bh_streq(bh_val_str_of(msg, "state"), "open")) /* also behind what is being written, where it is summed */
+        next_batch(d)->connection = bh_val_int_of(msg, "connection");
     write_next(d);
 }
 
@@ -258,10 +266,12 @@ char *bh_decisions_text(const struct bh_decisions *d)
     return bh_buf_take(&out);
 }
 
-struct bh_decisions *bh_decisions_new(struct bh_helper *helper, const char *home, const struct bh_lease *lease)
+struct bh_decisions *bh_decisions_new(struct bh_helper *helper, const char *home, const struct bh_lease *lease,
+                                      bh_decisions_noted_fn *noted, void *arg)
 {
     struct bh_decisions *d = bh_alloc(sizeof(*d));
-    *d = (struct bh_decisions){.helper = helper, .home = home, .lease = lease, .sums = bh_decision_sums_new()};
+    *d = (struct bh_decisions){.helper = helper, .home = home, .lease = lease, .noted = noted, .noted_arg = arg};
+    d->sums = bh_decision_sums_new();
     return d;
 }
 

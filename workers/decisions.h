@@ -13,8 +13,12 @@ struct bh_decisions;
 struct bh_helper;
 struct bh_val;
 
-/* Borrows all. */
-struct bh_decisions *bh_decisions_new(struct bh_helper *helper, const char *home, const struct bh_lease *lease);
+/* Every connection up to this one, of those that are told of when they are open, is on the disk; !ok: cannot be. */
+typedef void bh_decisions_noted_fn(void *arg, int64_t connection, bool ok);
+
+/* Borrows all. `noted` is called from the loop; not after free. */
+struct bh_decisions *bh_decisions_new(struct bh_helper *helper, const char *home, const struct bh_lease *lease,
+                                      bh_decisions_noted_fn *noted, void *arg);
 /* One more. `msg`: the fields of a broker's message. */
 void bh_decisions_egress(struct bh_decisions *d, const struct bh_val *msg);
 void bh_decisions_call(struct bh_decisions *d, const char *endpoint, const struct bh_val *msg);

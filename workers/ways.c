@@ -262,6 +262,22 @@ static void on_lost(void *arg)
         break_off(w, false, "the broker through which its box reached the network has ended");
 }
 
+/* What the box has opened is written down: from here on it may be used. */
+static void on_noted(void *arg, int64_t connection, bool ok)
+{
+    struct bh_ways *w = check(arg);
+    for (size_t i = 0; i < w->n; i++) {
+        BH_CLEANUP_ERR struct bh_err *err = NULL;
+        struct way *way = &w->of[i];
+        if (!way->is_proxy || (way->state != OPENING && way->state != OPEN))
+            continue;
+        struct bh_val *msg = bh_val_map();
+        bh_val_set_int(msg, "connection", connection);
+        bh_val_set_bool(msg, "ok", ok);
+        (void)!bh_broker_tell(way->line, "noted", msg, &err); /* a broker that is gone carries nothing */
+    }
+}
+
 /* --- opening --- */
 
 static int port_of(int fd)
@@ -453,7 +469,7 @@ struct bh_ways *bh_ways_new(const struct bh_ways_spec *spec)
     struct bh_ways *w = bh_alloc(sizeof(*w));
     const struct bh_lease *lease = spec->lease;
     *w = (struct bh_ways){.magic = MAGIC, .spec = *spec};
-    w->decisions = bh_decisions_new(spec->host->helper, spec->host->home, lease);
+    w->decisions = bh_decisions_new(spec->host->audit, spec->host->home, lease, on_noted, w);
     w->of = bh_calloc(lease->n_endpoints + 1, sizeof(*w->of));
     if (needs_proxy(lease, spec->phases))
         w->of[w->n++] = (struct way){.ways = w, .is_proxy = true};

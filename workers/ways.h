@@ -26,7 +26,7 @@ bool bh_ways_needed(const struct bh_lease *lease, unsigned phases);
 struct bh_ways_host { /* the same for all of a worker */
     struct event_base *loop;
     struct bh_brokers *brokers;
-    struct bh_helper *helper;
+    struct bh_helper *audit; /* does nothing else: connections wait for what it writes */
     const char *home;
 };
 

@@ -51,6 +51,7 @@ static void set_policy(struct bh_val *msg, const struct bh_lease *lease, enum bh
 struct bh_val *bh_ways_open_proxy(const struct bh_lease *lease, enum bh_net_phase phase)
 {
     struct bh_val *msg = names(lease);
+    bh_val_set_bool(msg, "notes", true);
     set_policy(msg, lease, phase);
     return msg;
 }

@@ -57,7 +57,7 @@ struct bh_worker {
     struct bh_boxes *boxes;
     char *home;
     int null_fd;
-    struct bh_helper *helper;
+    struct bh_helper *helper, *audit;
     struct bh_secret_desk *secrets;
     struct bh_shared_boxes *shared;
     struct bh_snapshots *snapshots;
@@ -392,8 +392,11 @@ static int open_parts(struct bh_worker *w, const struct bh_worker_options *optio
     int rc = bh_helper_new(w->loop, &w->helper, err);
     if (rc != 0)
         return rc;
-    w->ways = (struct bh_ways_host){
-        .loop = w->loop, .brokers = bh_brokers_new(w->loop), .helper = w->helper, .home = w->home};
+    rc = bh_helper_new(w->loop, &w->audit, err);
+    if (rc != 0)
+        return rc;
+    w->ways =
+        (struct bh_ways_host){.loop = w->loop, .brokers = bh_brokers_new(w->loop), .audit = w->audit, .home = w->home};
     w->shared = bh_shared_boxes_new(w->loop, w->boxes, w->null_fd, &w->ways);
     w->snapshots = bh_snapshots_new(w->loop, w->boxes, w->home);
     w->warm = bh_warm_servers_new(w->loop);
@@ -503,6 +506,7 @@ void bh_worker_free(struct bh_worker *w)
     bh_engine_link_free(w->link);
     bh_secret_desk_free(w->secrets);
     bh_helper_free(w->helper);
+    bh_helper_free(w->audit);
     free_messages(w);
     for (size_t it = 0; bh_map_next(w->runs, &it, &key, &value);)
         bh_run_files_unref(value);

@@ -14,6 +14,7 @@
 #include "policies/broker/egress_priv.h"
 #include "policies/broker/pool.h"
 
+enum { QUEUE_MAX = 65536 /* no listening socket has a longer one */ };
 enum { LEAST_READ = 4096, LEAST_HEAD = 16384 };
 enum { ACCEPT_AT_ONCE = 64, OVER_MAX = 64, AGAIN_MS = 100 };
 
@@ -210,6 +211,7 @@ static int on_open(struct bh_egress *e, int64_t id, const struct bh_val *msg, in
     x->agent = copy_text(msg, "agent");
     x->phase = copy_text(msg, "phase");
     x->limits = read_limits(bh_val_get(msg, "limits"));
+    x->notes = bh_val_bool_of(msg, "notes");
     bh_list_init(&x->conns);
     bh_list_init(&x->link);
     bh_list_append(&e->exits, &x->link);
@@ -222,6 +224,22 @@ static int on_open(struct bh_egress *e, int64_t id, const struct bh_val *msg, in
     return 0;
 }
 
+/*
+ * What waits at the door came in the former phase: nobody can tell it from what comes in the next one once that has
+ * begun. Who goes on connecting meanwhile keeps nobody here: there is an end to it.
+ */
+static int clear_queue(const struct bh_egress_exit *x, struct bh_err **err)
+{
+    for (int i = 0; i <= QUEUE_MAX; i++) {
+        BH_CLEANUP_FD int client = accept4(x->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (client < 0 && errno == EAGAIN)
+            return 0;
+        if (client < 0 && errno != EINTR && errno != ECONNABORTED)
+            return bh_err_set(err, BH_E_HOST, errno, "cannot end what the former phase has begun");
+    }
+    return 0;
+}
+
 /* Another phase: what the former one has begun ends with it. With a policy that cannot be read there is no way out. */
 static int on_policy(struct bh_egress *e, int64_t id, const struct bh_val *msg, int *fd, struct bh_err **err)
 {
@@ -230,10 +248,12 @@ static int on_policy(struct bh_egress *e, int64_t id, const struct bh_val *msg, 
     if (!x)
         return bh_err_set(err, BH_E_PROTOCOL, 0, "'policy' of what is not open");
     end_conns(x, BH_EGRESS_PHASE);
+    int rc = clear_queue(x, err);
     bh_egress_policy_fini(&x->policy);
     bh_free(x->phase);
     x->phase = copy_text(msg, "phase");
-    int rc = bh_egress_policy_read(bh_val_get(msg, "policy"), &x->policy, err);
+    if (rc == 0)
+        rc = bh_egress_policy_read(bh_val_get(msg, "policy"), &x->policy, err);
     if (rc < 0)
         free_exit(x);
     return rc;
@@ -250,13 +270,34 @@ static int on_close(struct bh_egress *e, int64_t id, const struct bh_val *msg, i
     return 0;
 }
 
+/* All up to this one are in the audit log, or could not be written. What is closed by now was waiting for nothing. */
+static int on_noted(struct bh_egress *e, int64_t id, const struct bh_val *msg, int *fd, struct bh_err **err)
+{
+    struct bh_egress_exit *x = find_exit(e, id);
+    int64_t number = bh_val_int_of(msg, "connection");
+    bool ok = bh_val_bool_of(msg, "ok");
+    (void)fd;
+    (void)err;
+    if (!x)
+        return 0;
+    BH_LIST_FOREACH (it, next, &x->conns) {
+        struct bh_egress_conn *c = BH_CONTAINER(it, struct bh_egress_conn, link);
+        if (c->state == BH_CONN_NOTE && c->number <= number)
+            bh_conn_noted(c, ok);
+    }
+    return 0;
+}
+
 /* --- the worker --- */
 
 static const struct {
     const char *op;
     int (*carry_out)(struct bh_egress *e, int64_t id, const struct bh_val *msg, int *fd, struct bh_err **err);
     const char *answer;
-} ops[] = {{"open", on_open, "ready"}, {"policy", on_policy, "ready"}, {"close", on_close, "closed"}};
+} ops[] = {{"open", on_open, "ready"},
+           {"policy", on_policy, "ready"},
+           {"noted", on_noted, NULL}, /* it is an answer itself */
+           {"close", on_close, "closed"}};
 
 static void on_message(void *arg, const char *op, const struct bh_val *msg, int *fd)
 {
@@ -267,6 +308,8 @@ static void on_message(void *arg, const char *op, const struct bh_val *msg, int 
         if (!bh_streq(ops[i].op, op))
             continue;
         int rc = ops[i].carry_out(e, id, msg, fd, &err);
+        if (rc == 0 && !ops[i].answer)
+            return;
         struct bh_val *answer = bh_control_message(rc < 0 ? "failed" : ops[i].answer, id);
         if (rc < 0)
             bh_val_set_str(answer, "message", bh_err_message(err));
@@ -285,7 +328,7 @@ static void on_drained(void *arg)
 
 static const struct bh_control_ops control_ops = {.on_message = on_message, .on_drained = on_drained};
 
-void bh_egress_decision(const struct bh_egress_conn *c, enum bh_egress_reason reason)
+static struct bh_val *decision(const struct bh_egress_conn *c, enum bh_egress_reason reason)
 {
     char time[BH_WALL_TEXT], address[BH_ADDRESS_TEXT];
     struct bh_val *msg = bh_control_message("decision", c->exit->id);
@@ -297,6 +340,23 @@ void bh_egress_decision(const struct bh_egress_conn *c, enum bh_egress_reason re
     bh_val_set_str(msg, "address", known ? bh_address_format(c->addresses[c->next_address - 1], address) : NULL);
     bh_val_set_str(msg, "verdict", bh_egress_is_denial(reason) ? "deny" : "allow");
     bh_val_set_str(msg, "reason", bh_egress_reason_text(reason));
+    if (c->number > 0)
+        bh_val_set_int(msg, "connection", c->number);
+    return msg;
+}
+
+void bh_egress_opened(const struct bh_egress_conn *c)
+{
+    struct bh_val *msg = decision(c, c->reason);
+    bh_val_set_str(msg, "state", "open");
+    bh_control_send(c->exit->e->control, msg);
+}
+
+void bh_egress_decision(const struct bh_egress_conn *c, enum bh_egress_reason reason)
+{
+    struct bh_val *msg = decision(c, reason);
+    if (c->number > 0)
+        bh_val_set_str(msg, "state", "closed");
     bh_val_set_int(msg, "up", (int64_t)c->up.bytes);
     bh_val_set_int(msg, "down", (int64_t)c->down.bytes);
     bh_control_send(c->exit->e->control, msg);

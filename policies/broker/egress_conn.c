@@ -163,6 +163,25 @@ static void on_lookup(void *arg, const unsigned char addresses[][BH_ADDRESS_LEN]
     on_addresses(c, addresses, n);
 }
 
+void bh_conn_connected(struct bh_egress_conn *c)
+{
+    if (!c->exit->notes) {
+        bh_conn_flow(c);
+        return;
+    }
+    c->number = ++c->exit->n_opened;
+    c->state = BH_CONN_NOTE;
+    bh_egress_opened(c);
+}
+
+void bh_conn_noted(struct bh_egress_conn *c, bool ok)
+{
+    if (ok)
+        bh_conn_flow(c);
+    else
+        bh_conn_refuse(c, BH_EGRESS_NOT_NOTED);
+}
+
 void bh_conn_asked(struct bh_egress_conn *c)
 {
     const struct bh_host *host = &c->request.host;

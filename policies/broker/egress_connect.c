@@ -83,7 +83,7 @@ static void on_connected(evutil_socket_t fd, short what, void *arg)
     }
     event_free(c->connected);
     c->connected = NULL;
-    bh_conn_flow(c);
+    bh_conn_connected(c);
 }
 
 void bh_conn_connect(struct bh_egress_conn *c)

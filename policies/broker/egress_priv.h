@@ -4,8 +4,9 @@
  * box's network namespace, so that who speaks is known by where the connection came in.
  *
  * A connection's life:
- *   HEAD ── bh_conn_asked ──► LOOKUP ──► CONNECT ── conn_flow.c ──► FLOW ──► gone
- *     └──────────── refused ─────┴──────────┴── bh_conn_refuse ──► LINGER ──► gone
+ *   HEAD ── bh_conn_asked ──► LOOKUP ──► CONNECT ──► NOTE ── egress_flow.c ──► FLOW ──► gone
+ *     └──────────── refused ─────┴──────────┴─────────┴── bh_conn_refuse ──► LINGER ──► gone
+ * In NOTE not a byte goes anywhere until the worker has it in the audit log.
  * What is gone stays in `dead` until the loop's turn is over, so that nothing is freed under a callback of its own.
  */
 #pragma once
@@ -41,6 +42,8 @@ struct bh_egress_exit {
     struct bh_list link, conns;
     struct bh_egress *e;
     int64_t id;
+    bool notes;       /* the worker writes down what is let through before it is used */
+    int64_t n_opened; /* the number of the last one */
     char *agent, *phase;
     struct bh_egress_policy policy;
     struct bh_egress_limits limits;
@@ -53,11 +56,20 @@ struct bh_egress_exit {
 struct bh_egress_conn {
     struct bh_list link;
     struct bh_egress_exit *exit;
-    enum { BH_CONN_HEAD, BH_CONN_LOOKUP, BH_CONN_CONNECT, BH_CONN_FLOW, BH_CONN_LINGER, BH_CONN_DEAD } state;
+    enum {
+        BH_CONN_HEAD,
+        BH_CONN_LOOKUP,
+        BH_CONN_CONNECT,
+        BH_CONN_NOTE,
+        BH_CONN_FLOW,
+        BH_CONN_LINGER,
+        BH_CONN_DEAD
+    } state;
     enum { BH_SPEAKS_HTTP, BH_SPEAKS_CONNECT, BH_SPEAKS_SOCKS4, BH_SPEAKS_SOCKS5 } speaks;
-    bool over;    /* one more than the box may have */
-    bool greeted; /* SOCKS 5 */
-    bool let;     /* let through; what becomes of it is told at its end */
+    bool over;      /* one more than the box may have */
+    bool greeted;   /* SOCKS 5 */
+    bool let;       /* let through; what becomes of it is told at its end */
+    int64_t number; /* of those that the worker was told of when they were open; 0: it was not */
     int client, upstream;
     struct event *readable, *connected, *timer;
     struct bh_mono began, last; /* a byte in any direction */
@@ -77,11 +89,17 @@ struct bh_egress_conn {
 /* egress.c */
 void bh_egress_count(struct bh_egress *e, int change);
 void bh_egress_decision(const struct bh_egress_conn *c, enum bh_egress_reason reason);
+/* It is connected, and to be noted before it is used. */
+void bh_egress_opened(const struct bh_egress_conn *c);
 
 /* egress_conn.c. Takes `client`. */
 void bh_conn_begin(struct bh_egress_exit *x, int client);
 /* The client has asked for c->request: decides, and goes on or refuses. */
 void bh_conn_asked(struct bh_egress_conn *c);
+/* Its upstream is there: it is used as soon as it may be. */
+void bh_conn_connected(struct bh_egress_conn *c);
+/* The worker has written it down, or could not. */
+void bh_conn_noted(struct bh_egress_conn *c, bool ok);
 /* It comes to nothing: says so to the worker and to the client. */
 void bh_conn_refuse(struct bh_egress_conn *c, enum bh_egress_reason reason);
 /* At once, without a word to the client. What was let through is told to have ended by `reason`. */

@@ -243,6 +243,77 @@ static void socks_refuses_by_number(void **state)
     t_rig_decision(rig, "127.0.0.1", "deny", "not-listed", NULL, NULL);
 }
 
+#define NOTES "{},\"notes\":true"
+
+static void expect_silence(int fd)
+{
+    char byte;
+    T_INT(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    T_INT(errno, EAGAIN);
+}
+
+static void expect_opened(struct t_rig *rig, int64_t connection)
+{
+    BH_CLEANUP_VAL struct bh_val *v = t_rig_hear(rig, "decision");
+    T_STR(bh_val_str_of(v, "state"), "open");
+    T_STR(bh_val_str_of(v, "verdict"), "allow");
+    T_STR(bh_val_str_of(v, "host"), "up.example");
+    T_STR(bh_val_str_of(v, "address"), "127.0.0.1");
+    T_INT(bh_val_int_of(v, "connection"), connection);
+}
+
+/* Asks for it and says a word at once; it is connected, and that is all. */
+static void open_noted(struct t_rig *rig, uint16_t port, int64_t connection, int *ret_client, int *ret_upstream)
+{
+    BH_CLEANUP_FREE char *request =
+        bh_asprintf("CONNECT up.example:%u HTTP/1.1\r\nHost: x\r\n\r\nword", rig->upstream_port);
+    *ret_client = t_rig_client(port);
+    t_says(*ret_client, request);
+    *ret_upstream = t_rig_accept(rig);
+    expect_opened(rig, connection);
+    expect_silence(*ret_client);
+    expect_silence(*ret_upstream);
+}
+
+static void not_a_byte_before_it_is_noted(void **state)
+{
+    struct t_rig *rig = *state;
+    uint16_t port = t_rig_open(rig, 1, "up.example", NOTES);
+    int client, upstream, other, other_upstream;
+    open_noted(rig, port, 1, &client, &upstream);
+    open_noted(rig, port, 2, &other, &other_upstream);
+    t_rig_send(rig, "{\"op\":\"noted\",\"id\":1,\"connection\":1,\"ok\":true}", -1);
+    t_hears(client, "HTTP/1.1 200 Connection established\r\n\r\n");
+    t_hears(upstream, "word");
+    expect_silence(other_upstream);
+    bh_close(client);
+    bh_close(upstream);
+    BH_CLEANUP_VAL struct bh_val *v = t_rig_hear(rig, "decision");
+    T_STR(bh_val_str_of(v, "state"), "closed");
+    T_INT(bh_val_int_of(v, "connection"), 1);
+    T_INT(bh_val_int_of(v, "up"), 4);
+    bh_close(other);
+    bh_close(other_upstream);
+}
+
+static void what_cannot_be_noted_is_refused(void **state)
+{
+    struct t_rig *rig = *state;
+    uint16_t port = t_rig_open(rig, 1, "up.example", NOTES);
+    int client, upstream;
+    BH_CLEANUP_BUF struct bh_buf answer = BH_BUF_INIT;
+    t_rig_send(rig, "{\"op\":\"noted\",\"id\":7,\"connection\":1,\"ok\":true}", -1); /* of what is closed by now */
+    open_noted(rig, port, 1, &client, &upstream);
+    t_rig_send(rig, "{\"op\":\"noted\",\"id\":1,\"connection\":1,\"ok\":false}", -1);
+    t_hear_all(client, &answer);
+    HAS(answer, "HTTP/1.1 503 ");
+    HAS(answer, "could not be written to the audit log");
+    expect_silence(upstream);
+    t_rig_decision(rig, "up.example", "deny", "not-noted", NULL, NULL);
+    bh_close(client);
+    bh_close(upstream);
+}
+
 /* The client follows by itself, which is another question. */
 static void a_redirect_is_another_decision(void **state)
 {
@@ -323,6 +394,32 @@ static void a_phase_cuts_what_the_former_began(void **state)
     t_rig_decision(rig, "up.example", "deny", "network-none", NULL, NULL);
 }
 
+/* More than are taken in at once: those that wait asked for it before the phase that allows it. */
+static void a_phase_has_nothing_that_waited_since_the_former(void **state)
+{
+    struct t_rig *rig = *state;
+    enum { CLIENTS = 8, AT_ONCE = 2 };
+    uint16_t port = t_rig_open(rig, 1, "other.example", "{\"rate\":1}");
+    BH_CLEANUP_FREE char *policy = t_rig_policy(rig, "up.example");
+    BH_CLEANUP_FREE char *change = bh_asprintf("{\"op\":\"policy\",\"id\":1,\"phase\":\"run\",\"policy\":%s}", policy);
+    BH_CLEANUP_FREE char *request =
+        bh_asprintf("CONNECT up.example:%u HTTP/1.1\r\nHost: x\r\n\r\n", rig->upstream_port);
+    int clients[CLIENTS];
+    char byte;
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = t_rig_client(port);
+        t_says(clients[i], request);
+    }
+    for (int i = 0; i < AT_ONCE; i++)
+        t_rig_decision(rig, "up.example", "deny", "not-listed", NULL, NULL);
+    t_rig_send(rig, change, -1);
+    bh_val_free(t_rig_hear(rig, "ready"));
+    for (int i = AT_ONCE; i < CLIENTS; i++)
+        assert_true(recv(clients[i], &byte, 1, 0) <= 0);
+    for (int i = 0; i < CLIENTS; i++)
+        bh_close(clients[i]);
+}
+
 static void closed_comes_after_the_last_decision(void **state)
 {
     struct t_rig *rig = *state;
@@ -378,6 +475,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_host_that_refuses, start, stop),
         cmocka_unit_test_setup_teardown(answers_that_are_none, start, stop),
         cmocka_unit_test_setup_teardown(a_phase_cuts_what_the_former_began, start, stop),
+        cmocka_unit_test_setup_teardown(not_a_byte_before_it_is_noted, start, stop),
+        cmocka_unit_test_setup_teardown(what_cannot_be_noted_is_refused, start, stop),
+        cmocka_unit_test_setup_teardown(a_phase_has_nothing_that_waited_since_the_former, start, stop),
         cmocka_unit_test_setup_teardown(closed_comes_after_the_last_decision, start, stop),
         cmocka_unit_test_setup_teardown(what_the_worker_says_wrongly_fails, start, stop),
     };

@@ -65,10 +65,23 @@ static void say_failed(int64_t id)
     say(msg);
 }
 
-static void say_budget(int64_t id)
+static void say_opened(int64_t id)
+{
+    BH_CLEANUP_VAL struct bh_val *msg = message("decision", id);
+    bh_val_set_str(msg, "phase", "run");
+    bh_val_set_str(msg, "host", "good.example.org");
+    bh_val_set_int(msg, "port", 443);
+    bh_val_set_str(msg, "verdict", "allow");
+    bh_val_set_str(msg, "reason", "listed");
+    bh_val_set_str(msg, "state", "open");
+    bh_val_set_int(msg, "connection", 1);
+    say(msg);
+}
+
+static void say_budget(int64_t id, const char *what)
 {
     BH_CLEANUP_VAL struct bh_val *msg = message("budget", id);
-    bh_val_set_str(msg, "what", "tokens");
+    bh_val_set_str(msg, "what", what);
     say(msg);
 }
 
@@ -103,10 +116,12 @@ static void on_open(const char *role, int64_t id, const struct bh_val *msg, int 
         say_op("ready", id);
     if (bh_streq(role, "dies-soon"))
         _exit(0);
+    if (bh_streq(role, "opens"))
+        say_opened(id);
     if (bh_streq(role, "calls") && bh_val_get(msg, "endpoint")) {
         say_call(id, false);
         say_call(id, true);
-        say_budget(id);
+        say_budget(id, "tokens");
     }
 }
 
@@ -152,6 +167,8 @@ static int be_the_broker(void)
             return 0;
         } else if (bh_streq(op, "policy")) {
             say_op("ready", id);
+        } else if (bh_streq(op, "noted") && bh_val_int_of(msg, "connection") == 1) {
+            say_budget(id, bh_val_bool_of(msg, "ok") ? "tokens" : "requests");
         } else if (bh_streq(op, "close")) {
             on_close(role, id);
         } else {

@@ -7,6 +7,7 @@
  *   dies-soon dies-later  after ready, at the next policy
  *   calls                 for an endpoint: two calls, one of which has leaked, and the end of the budget of tokens
  *   floods                SHAM_FLOOD denials of one name before closed
+ *   opens                 one that is open; when it may be used the budget of tokens is at its end, else of requests
  *   hides                 SHAM_FLOOD denials of names of their own, then SHAM_FLOOD + 1 that are let through
  */
 #pragma once

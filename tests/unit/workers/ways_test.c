@@ -88,7 +88,7 @@ static int set_up(void **state)
     bh_home_close(&home);
     r.boxes = fake_boxes_new(r.loop);
     r.host = (struct bh_ways_host){.loop = r.loop, .brokers = bh_brokers_new(r.loop), .home = r.dir};
-    T_OK(bh_helper_new(r.loop, &r.host.helper, &err));
+    T_OK(bh_helper_new(r.loop, &r.host.audit, &err));
     const struct bh_box_spec spec = {.run_dir = r.dir, .key = "b"};
     r.boxes->base.ops->create(&r.boxes->base, &spec, on_created, NULL, on_lost);
     turn_until(&r.created);
@@ -100,7 +100,7 @@ static int tear_down(void **state)
     (void)state;
     bh_ways_free(r.ways);
     bh_brokers_free(r.host.brokers);
-    bh_helper_free(r.host.helper);
+    bh_helper_free(r.host.audit);
     r.boxes->base.ops->close(&r.boxes->base);
     event_base_free(r.loop);
     t_tmpdir_free(r.dir);
@@ -328,6 +328,32 @@ static void where_something_went_is_always_named(void **state)
     assert_non_null(strstr(log, "\"more\":437,\"denied\":437"));
 }
 
+/* The sham says so when it has heard that it may go on. */
+static void what_is_open_is_on_the_disk_before_it_is_used(void **state)
+{
+    (void)state;
+    open_ways("opens", false);
+    enter(BH_NET_RUN);
+    turn_until(&r.broken);
+    BH_CLEANUP_FREE char *log = audit_log();
+    T_INT(count(log, "\"state\":\"open\""), 1);
+    assert_non_null(strstr(log, "\"host\":\"good.example.org\""));
+    assert_non_null(strstr(log, "\"connection\":1"));
+    assert_true(r.budget);
+    assert_non_null(strstr(r.why, "tokens"));
+}
+
+static void what_cannot_be_written_is_not_used(void **state)
+{
+    (void)state;
+    BH_CLEANUP_FREE char *in_its_way = bh_path_join(r.dir, "audit");
+    T_INT(symlink("nowhere", in_its_way), 0);
+    open_ways("opens", false);
+    enter(BH_NET_RUN);
+    turn_until(&r.broken);
+    assert_non_null(strstr(r.why, "requests"));
+}
+
 static void no_program_no_way(void **state)
 {
     (void)state;
@@ -353,6 +379,8 @@ static int all_tests(void)
         TEST(a_broker_that_dies_later_breaks_them),
         TEST(a_flood_is_counted),
         TEST(where_something_went_is_always_named),
+        TEST(what_is_open_is_on_the_disk_before_it_is_used),
+        TEST(what_cannot_be_written_is_not_used),
         TEST(no_program_no_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
