@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue of names, and up to HELPERS processes that each look up one at a time. */
+/*
+ * Up to HELPERS processes that each look up one name at a time, and whose turn it is: every box that wants something
+ * has a queue of its own, and the boxes take turns. Half of the helpers are for boxes that have none at work, so that
+ * a few boxes with names that nobody answers for do not hold all of them.
+ */
 #include "policies/broker/egress_lookup.h"
 
 #include <errno.h>
@@ -18,11 +22,17 @@
 #include "base/mem.h"
 #include "policies/host_name.h"
 
-enum { HELPERS = 16, OF_ONE = 4, HELPER_FD = 3 };
+enum { HELPERS = 16, SHARED = HELPERS / 2, OF_ONE = 4, HELPER_FD = 3 };
 
 struct answer {
     int n;
     unsigned char addresses[BH_LOOKUP_MAX][BH_ADDRESS_LEN];
+};
+
+struct turn { /* of who has a lookup that waits or runs */
+    struct bh_list link, queue;
+    const void *who;
+    size_t running;
 };
 
 struct helper {
@@ -31,14 +41,14 @@ struct helper {
     int sock;
     struct event *readable, *patience;
     bool busy;
-    const void *who;
+    struct turn *turn;        /* while busy */
     struct bh_lookup *lookup; /* NULL while busy: nobody waits any more */
 };
 
 struct bh_lookup {
     struct bh_list link; /* in the queue, or alone */
     struct helper *helper;
-    const void *who;
+    struct turn *turn;
     bh_lookup_done_fn *done;
     void *arg;
     char name[BH_HOST_TEXT];
@@ -48,7 +58,7 @@ struct bh_lookups {
     struct event_base *loop;
     bh_lookup_fn *look_up;
     struct timeval patience;
-    struct bh_list queue;
+    struct bh_list turns; /* whose turn is next comes first */
     struct event *pump;
     struct helper helpers[HELPERS];
 };
@@ -107,6 +117,39 @@ BH_NORETURN static void help(const struct bh_lookups *all, int sock, pid_t paren
     }
 }
 
+/* --- turns --- */
+
+static struct turn *turn_of(struct bh_lookups *all, const void *who)
+{
+    BH_LIST_FOREACH (it, next, &all->turns) {
+        struct turn *t = BH_CONTAINER(it, struct turn, link);
+        if (t->who == who)
+            return t;
+    }
+    struct turn *t = bh_alloc(sizeof(*t));
+    t->who = who;
+    bh_list_init(&t->queue);
+    bh_list_init(&t->link);
+    bh_list_append(&all->turns, &t->link);
+    return t;
+}
+
+static void leave(struct turn *t)
+{
+    if (t->running > 0 || !bh_list_empty(&t->queue))
+        return;
+    bh_list_remove(&t->link);
+    bh_free(t);
+}
+
+static void end_turn(struct turn *t)
+{
+    if (!t)
+        return;
+    t->running--;
+    leave(t);
+}
+
 /* --- helpers as we see them --- */
 
 static void stop_helper(struct helper *h)
@@ -127,6 +170,7 @@ static void free_lookup(struct bh_lookup *lookup)
     if (lookup->helper)
         lookup->helper->lookup = NULL;
     bh_list_remove(&lookup->link);
+    leave(lookup->turn);
     bh_free(lookup);
 }
 
@@ -138,11 +182,15 @@ static void finish(struct helper *h, const struct answer *answer)
     if (h->pid != 0)
         (void)event_del(h->patience);
     h->busy = false;
-    if (!lookup)
+    struct turn *turn = BH_TAKE(h->turn);
+    if (!lookup) {
+        end_turn(turn);
         return;
+    }
     bh_lookup_done_fn *done = lookup->done;
     void *arg = lookup->arg;
     free_lookup(lookup);
+    end_turn(turn);
     done(arg, answer->addresses, answer->n);
 }
 
@@ -150,8 +198,10 @@ static void give_up(struct helper *h)
 {
     const struct answer late = {.n = -1};
     struct bh_lookup *lookup = h->lookup;
+    struct turn *turn = h->turn;
     stop_helper(h);
     h->lookup = lookup;
+    h->turn = turn;
     if (lookup)
         lookup->helper = h;
     finish(h, &late);
@@ -203,12 +253,23 @@ static bool start_helper(struct helper *h)
 
 /* --- the queue --- */
 
-static size_t running_for(const struct bh_lookups *all, const void *who)
+static size_t count_busy(const struct bh_lookups *all)
 {
     size_t n = 0;
     for (size_t i = 0; i < HELPERS; i++)
-        n += all->helpers[i].busy && all->helpers[i].who == who;
+        n += all->helpers[i].busy;
     return n;
+}
+
+static struct turn *next_turn(struct bh_lookups *all)
+{
+    size_t most = count_busy(all) < SHARED ? OF_ONE : 1;
+    BH_LIST_FOREACH (it, next, &all->turns) {
+        struct turn *t = BH_CONTAINER(it, struct turn, link);
+        if (t->running < most && !bh_list_empty(&t->queue))
+            return t;
+    }
+    return NULL;
 }
 
 /* One that runs is better than one that would have to be started. */
@@ -230,7 +291,8 @@ static void hand_over(struct helper *h, struct bh_lookup *lookup)
     lookup->helper = h;
     h->lookup = lookup;
     h->busy = true;
-    h->who = lookup->who;
+    h->turn = lookup->turn;
+    h->turn->running++;
     if (h->pid == 0 && !start_helper(h)) {
         give_up(h);
         return;
@@ -245,14 +307,12 @@ static void on_pump(evutil_socket_t fd, short what, void *arg)
     struct bh_lookups *all = arg;
     (void)fd;
     (void)what;
-    BH_LIST_FOREACH (it, next, &all->queue) {
-        struct bh_lookup *lookup = BH_CONTAINER(it, struct bh_lookup, link);
-        struct helper *h = idle_helper(all);
-        if (!h)
-            return;
-        if (running_for(all, lookup->who) >= OF_ONE)
-            continue;
-        hand_over(h, lookup);
+    struct helper *h;
+    struct turn *t;
+    while ((h = idle_helper(all)) && (t = next_turn(all))) {
+        bh_list_remove(&t->link);
+        bh_list_append(&all->turns, &t->link);
+        hand_over(h, BH_CONTAINER(t->queue.next, struct bh_lookup, link));
     }
 }
 
@@ -262,7 +322,7 @@ struct bh_lookups *bh_lookups_new(struct event_base *loop, bh_lookup_fn *look_up
     all->loop = loop;
     all->look_up = look_up;
     all->patience = (struct timeval){.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000};
-    bh_list_init(&all->queue);
+    bh_list_init(&all->turns);
     all->pump = evtimer_new(loop, on_pump, all);
     BH_ASSERT(all->pump);
     for (size_t i = 0; i < HELPERS; i++)
@@ -275,12 +335,15 @@ void bh_lookups_free(struct bh_lookups *all)
     if (!all)
         return;
     for (size_t i = 0; i < HELPERS; i++) {
+        struct turn *turn = all->helpers[i].turn;
         if (all->helpers[i].lookup)
             free_lookup(all->helpers[i].lookup);
         stop_helper(&all->helpers[i]);
+        end_turn(turn);
     }
-    BH_LIST_FOREACH (it, next, &all->queue) {
-        free_lookup(BH_CONTAINER(it, struct bh_lookup, link));
+    while (!bh_list_empty(&all->turns)) { /* nothing runs: the last that waits takes its turn with it */
+        struct turn *t = BH_CONTAINER(all->turns.next, struct turn, link);
+        free_lookup(BH_CONTAINER(t->queue.next, struct bh_lookup, link));
     }
     event_free(all->pump);
     bh_free(all);
@@ -292,10 +355,10 @@ struct bh_lookup *bh_lookup_ask(struct bh_lookups *all, const void *who, const c
     struct bh_lookup *lookup = bh_alloc(sizeof(*lookup));
     size_t len = strlen(name);
     BH_ASSERT(len < sizeof(lookup->name));
-    *lookup = (struct bh_lookup){.who = who, .done = done, .arg = arg};
+    *lookup = (struct bh_lookup){.turn = turn_of(all, who), .done = done, .arg = arg};
     memcpy(lookup->name, name, len + 1);
     bh_list_init(&lookup->link);
-    bh_list_append(&all->queue, &lookup->link);
+    bh_list_append(&lookup->turn->queue, &lookup->link);
     (void)event_active(all->pump, EV_TIMEOUT, 0);
     return lookup;
 }

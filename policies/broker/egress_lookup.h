@@ -30,7 +30,8 @@ typedef void bh_lookup_done_fn(void *arg, const unsigned char addresses[][BH_ADD
 struct bh_lookups *bh_lookups_new(struct event_base *loop, bh_lookup_fn *look_up, int64_t patience_ms);
 void bh_lookups_free(struct bh_lookups *all); /* NULL is fine; kills the helpers, no callback comes any more */
 
-/* `who` shares the helpers with others: one who asks for much waits alone. The handle is good until the callback. */
+/* `who` shares the helpers with others, by turns: one who asks for much waits alone. The handle is good until the
+ * callback. */
 struct bh_lookup *bh_lookup_ask(struct bh_lookups *all, const void *who, const char *name, bh_lookup_done_fn *done,
                                 void *arg);
 void bh_lookup_cancel(struct bh_lookup *lookup); /* NULL is fine; its callback comes no more */

@@ -143,6 +143,47 @@ static void nobody_waits_for_anothers_names(void **state)
     end(&s); /* and kills those that hang */
 }
 
+/* As many as hold every helper when each may have OF_ONE. */
+static void a_few_boxes_do_not_hold_every_helper(void **state)
+{
+    enum { HOSTILE = 4, NAMES = 60 };
+    struct scene s;
+    int boxes[HOSTILE + 1];
+    (void)state;
+    begin(&s, LONG_MS);
+    for (int i = 0; i < HOSTILE * NAMES; i++)
+        (void)bh_lookup_ask(s.all, &boxes[i / NAMES], "hangs.example", never, &s);
+    for (int i = 0; i < OF_ONE; i++)
+        (void)bh_lookup_ask(s.all, &boxes[HOSTILE], "good.example", on_answer, &s);
+    wait_for(&s, OF_ONE);
+    T_INT(s.last_n, 1);
+    end(&s);
+}
+
+static void count_one(void *arg, const unsigned char addresses[][BH_ADDRESS_LEN], int n)
+{
+    (void)addresses;
+    (void)n;
+    ++*(int *)arg;
+}
+
+/* More boxes than helpers: each waits for its turn, not for all that was asked for before. */
+static void many_boxes_take_turns(void **state)
+{
+    enum { HOSTILE = 40, NAMES = 10 };
+    struct scene s;
+    int boxes[HOSTILE + 1], given_up = 0;
+    (void)state;
+    begin(&s, SOON_MS);
+    for (int i = 0; i < HOSTILE * NAMES; i++)
+        (void)bh_lookup_ask(s.all, &boxes[i / NAMES], "hangs.example", count_one, &given_up);
+    (void)bh_lookup_ask(s.all, &boxes[HOSTILE], "good.example", on_answer, &s);
+    wait_for(&s, 1);
+    T_INT(s.last_n, 1);
+    assert_in_range(given_up, 1, 2 * HOSTILE);
+    end(&s);
+}
+
 static void what_nobody_waits_for_is_cancelled(void **state)
 {
     struct scene s;
@@ -181,6 +222,8 @@ int main(void)
         cmocka_unit_test(what_hangs_is_given_up),
         cmocka_unit_test(a_helper_may_die),
         cmocka_unit_test(nobody_waits_for_anothers_names),
+        cmocka_unit_test(a_few_boxes_do_not_hold_every_helper),
+        cmocka_unit_test(many_boxes_take_turns),
         cmocka_unit_test(what_nobody_waits_for_is_cancelled),
         cmocka_unit_test(the_host_is_asked),
     };
