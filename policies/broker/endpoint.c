@@ -162,6 +162,7 @@ static struct bh_budget *take_budget(struct bh_endpoints *all, const char *insta
         b = bh_alloc(sizeof(*b));
         b->max_requests = bh_val_int_of(limits, "requests");
         b->max_tokens = bh_val_int_of(limits, "tokens");
+        bh_list_init(&b->waiting);
         (void)bh_map_put(all->budgets, instance, b);
     }
     b->refs++;
@@ -402,6 +403,7 @@ static void close_conns(struct bh_endpoint_of *e)
     }
     BH_LIST_FOREACH (it, next, &e->conns)
         bh_conn_close(BH_CONTAINER(it, struct bh_conn, link));
+    bh_call_read_no_more(e);
 }
 
 static void free_endpoint(struct bh_endpoint_of *e)
@@ -446,6 +448,7 @@ static int open_endpoint(struct bh_endpoints *all, const struct bh_val *msg, int
     e->budget = take_budget(all, e->instance, limits);
     bh_gate_box_init(&e->turn);
     bh_list_init(&e->conns);
+    bh_list_init(&e->read_on);
     bh_list_init(&e->link);
     bh_list_append(&all->endpoints, &e->link);
     all->n_endpoints++;

@@ -8,6 +8,7 @@
  *     └─ waits for its turn ─ send ─ head ─ data… ─ end ─► over
  *   abandon (the box has gone, the endpoint is closed) and time_out may come at any moment
  */
+#include <event2/event.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -24,6 +25,8 @@ static void on_end(void *arg, const char *problem, const char *reason);
 
 static const struct bh_transfer_ops transfer_ops = {on_head, on_data, give_body, permits, on_end};
 
+#define SPENT "the limit on requests or tokens of this attempt is spent"
+
 /* --- the end --- */
 
 static void free_call(struct bh_call *call)
@@ -35,6 +38,9 @@ static void free_call(struct bh_call *call)
     bh_free(call->url);
     bh_endpoint_target_fini(&call->target);
     bh_sieve_fini(&call->sieve);
+    if (call->too_long)
+        event_free(call->too_long);
+    bh_free(call->method);
     bh_free(call);
 }
 
@@ -43,6 +49,7 @@ static void leave_gate(struct bh_call *call)
     struct bh_shared_service *shared = call->endpoint->shared;
     bool was_in = call->turn.place == BH_GATE_SENT || call->turn.place == BH_GATE_ANSWERED;
     bh_gate_leave(&shared->service->gate, &call->turn);
+    bh_call_leave(call);
     if (was_in)
         bh_endpoint_let_in_soon(shared);
 }
@@ -60,8 +67,11 @@ static void finish(struct bh_call *call, bool keep)
 
 void bh_call_abandon(struct bh_call *call, const char *reason)
 {
+    const struct bh_http_request alone = {.method = call->method}, *req = call->conn ? &call->conn->req : &alone;
     call->reason = call->reason ? call->reason : reason;
-    bh_endpoint_report(call->endpoint, &call->conn->req, call, call->target.compared, call->status, call->reason);
+    if (bh_call_read_on(call))
+        return;
+    bh_endpoint_report(call->endpoint, req, call, call->target.compared, call->status, call->reason);
     leave_gate(call);
     free_call(call);
 }
@@ -161,6 +171,10 @@ void bh_call_send(struct bh_call *call)
 {
     const struct bh_http_request *req = &call->conn->req;
     const struct bh_service *s = call->endpoint->shared->service;
+    if (call->endpoint->budget->told) { /* while it waited */
+        refuse(call, 403, "budget", SPENT);
+        return;
+    }
     make_request(call);
     call->heard = bh_mono_now();
     if (req->expects_continue && call->conn->in.len == 0 && req->body != BH_HTTP_NO_BODY)
@@ -182,6 +196,8 @@ void bh_call_send(struct bh_call *call)
 static ssize_t give_body(void *arg, char *room, size_t size)
 {
     struct bh_call *call = arg;
+    if (!call->conn)
+        return 0; /* all of it was taken */
     ssize_t n = bh_conn_take_body(call->conn, room, size);
     call->wants_body = n == -1;
     call->heard = bh_mono_now();
@@ -308,6 +324,8 @@ static bool on_head(void *arg, long status, const struct bh_http_header *headers
     call->heard = bh_mono_now();
     tell_gate(call, headers, n);
     bh_usage_begin(&call->usage, framing.type);
+    if (!call->conn)
+        return bh_call_is_counted(call);
     bh_buf_addf(&head, "HTTP/1.1 %ld %s\r\n", status, bh_http_status_text(status));
     for (size_t i = 0; i < n; i++) {
         if (is_for_the_box(&headers[i]))
@@ -318,7 +336,7 @@ static bool on_head(void *arg, long status, const struct bh_http_header *headers
         return false;
     call->head_sent = true;
     bh_conn_send(call->conn, head.data, head.len);
-    return !call->conn->broken;
+    return !call->conn->broken || bh_call_is_counted(call);
 }
 
 static void pass_on(struct bh_call *call, const char *data, size_t len)
@@ -353,21 +371,38 @@ static bool sift(struct bh_call *call, const char *data, size_t len, bool last)
     return !call->leaked;
 }
 
+static void count(struct bh_call *call, const char *data, size_t len)
+{
+    call->heard = bh_mono_now();
+    bh_usage_feed(&call->usage, data, len);
+    count_tokens(call);
+}
+
+/* There is no box any more that would take it. */
+static enum bh_flow only_count(struct bh_call *call, const char *data, size_t len)
+{
+    call->unseen += (int64_t)len;
+    if (call->unseen > BH_READ_ON_MAX || !bh_call_is_counted(call))
+        return BH_FLOW_CUT;
+    count(call, data, len);
+    return BH_FLOW_ON;
+}
+
 static enum bh_flow on_data(void *arg, const char *data, size_t len)
 {
     struct bh_call *call = arg;
-    if (call->conn->broken)
-        return BH_FLOW_CUT;
+    if (!call->conn || call->conn->broken)
+        return only_count(call, data, len);
     size_t waits = call->conn->out.len;
     if (waits > BH_CONN_OUT_HIGH || (waits > 0 && bh_endpoint_is_short(call->endpoint))) {
         call->stands = call->wants_body ? call->stands : bh_mono_now();
         call->paused = true;
         return BH_FLOW_PAUSE;
     }
-    call->heard = bh_mono_now();
-    bh_usage_feed(&call->usage, data, len);
-    count_tokens(call);
-    return sift(call, data, len, false) && !call->conn->broken ? BH_FLOW_ON : BH_FLOW_CUT;
+    count(call, data, len);
+    if (!sift(call, data, len, false))
+        return BH_FLOW_CUT;
+    return !call->conn->broken || bh_call_is_counted(call) ? BH_FLOW_ON : BH_FLOW_CUT;
 }
 
 /* What the service, or what it is looked at for, put an end to. */
@@ -396,6 +431,10 @@ static void on_end(void *arg, const char *problem, const char *reason)
 {
     struct bh_call *call = arg;
     call->transfer = NULL;
+    if (!call->conn) {
+        bh_call_abandon(call, "gone");
+        return;
+    }
     if (call->conn->broken) {
         call->reason = "gone";
         finish(call, false);
@@ -420,7 +459,7 @@ static bool is_allowed(struct bh_call *call)
     const char *why;
     bool clear = bh_endpoint_normalise(req->target, &call->target, &why) == 0;
     if (!bh_endpoint_spend_request(call->endpoint)) { /* also what is refused counts */
-        refuse(call, 403, "budget", "the limit on requests or tokens of this attempt is spent");
+        refuse(call, 403, "budget", SPENT);
         return false;
     }
     if (!clear) {
@@ -444,11 +483,12 @@ void bh_call_begin(struct bh_conn *c)
     struct bh_shared_service *shared = c->endpoint->shared;
     *call = (struct bh_call){.conn = c, .endpoint = c->endpoint, .began = bh_mono_now()};
     call->sieve.set = shared->service->needles;
+    bh_list_init(&call->link);
     c->call = call;
     if (!is_allowed(call))
         return;
-    bh_gate_enter(&shared->service->gate, &c->endpoint->turn, &call->turn);
-    bh_endpoint_let_in(shared);
+    if (bh_call_enter(call))
+        bh_endpoint_let_in(shared);
 }
 
 /* --- time --- */

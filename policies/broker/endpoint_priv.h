@@ -6,6 +6,7 @@
  *   endpoint.c       control messages, listening, deadlines, budgets
  *   endpoint_slow.c  services whose secrets have to be waited for
  *   endpoint_conn.c  a connection of a box: heads, bodies, what is written back
+ *   endpoint_count.c what a limit on tokens needs beside counting
  *   endpoint_call.c  a call: whether it may be, its turn, the transfer, the reply, the report
  *
  * Freed are connections and calls from the loop's events alone, never from inside a callback of a transfer.
@@ -48,6 +49,9 @@ enum {
     BH_STALL_S = 300,               /* a box that takes nothing, or gives nothing of its body */
     BH_IDLE_S = 900,                /* a service that says nothing */
     BH_TOTAL_S = 4 * 3600,          /* a call */
+    BH_COUNTED_AT_ONCE = 4,         /* calls of an execution that has a limit on tokens */
+    BH_READ_ON_S = 120,             /* a reply that is only counted, for its box has left; and … */
+    BH_READ_ON_MAX = 8 << 20,       /* … bytes of it */
 };
 
 /* What all endpoints of one execution have used. */
@@ -56,6 +60,8 @@ struct bh_budget {
     int64_t max_requests, max_tokens; /* 0: no limit */
     int64_t requests, tokens;
     bool told;
+    int64_t in_flight;      /* calls */
+    struct bh_list waiting; /* struct bh_call: as many as may be are in flight */
 };
 
 struct bh_endpoints {
@@ -101,6 +107,7 @@ struct bh_endpoint_of {  /* one box */
     struct bh_gate_box turn;
     struct bh_list conns;
     size_t n_conns;
+    struct bh_list read_on; /* struct bh_call: whose box has left */
     int64_t idle_s, total_s;
     int64_t requests, tokens_in, tokens_out;
 };
@@ -133,7 +140,12 @@ struct bh_conn {
 };
 
 struct bh_call {
-    struct bh_conn *conn;
+    struct bh_conn *conn; /* NULL: it has left, and the reply is read on for its count */
+    struct bh_list link;  /* of the budget's calls that wait, or of its endpoint's that are read on */
+    bool in_flight;       /* for the budget */
+    char *method;         /* of one that is read on */
+    struct event *too_long;
+    int64_t unseen; /* bytes of the reply that no box took */
     struct bh_endpoint_of *endpoint;
     struct bh_gate_call turn;
     struct bh_endpoint_target target;
@@ -199,10 +211,21 @@ bool bh_conn_is_late(const struct bh_conn *c, struct bh_mono now);
 void bh_call_begin(struct bh_conn *c);    /* its request is read */
 void bh_call_send(struct bh_call *call);  /* it is its turn */
 void bh_call_go_on(struct bh_call *call); /* the box gave, or took, something; not from inside a transfer */
-void bh_call_abandon(struct bh_call *call, const char *reason); /* without a reply; frees it */
+/* Without a reply. Frees it, or has it read on without its connection. */
+void bh_call_abandon(struct bh_call *call, const char *reason);
 /* Its box lets it stand, and another box waits for its place. */
 bool bh_call_is_in_the_way(const struct bh_call *call, struct bh_mono now);
 void bh_call_give_up(struct bh_call *call); /* for that */
 /* Past its time: it is answered or cut, and over. */
 void bh_call_time_out(struct bh_call *call);
 bool bh_call_is_late(const struct bh_call *call, struct bh_mono now);
+
+/* endpoint_count.c */
+/* False where it waits until another call of its execution is over; else it is at the gate. */
+bool bh_call_enter(struct bh_call *call);
+void bh_call_leave(struct bh_call *call); /* wherever it was */
+/* Whether the rest of its reply may say what it cost, and somebody has to know. */
+bool bh_call_is_counted(const struct bh_call *call);
+/* True where it goes on without its connection, until its end or a bound. */
+bool bh_call_read_on(struct bh_call *call);
+void bh_call_read_no_more(struct bh_endpoint_of *e);

@@ -430,6 +430,54 @@ def tokens_are_limited(upstream, broker):
     same(way.close()["tokens_out"], 10)
 
 
+def tokens_are_counted_to_the_end(upstream, broker):
+    """who hangs up before a reply says what it cost has it counted all the same, also where it had not begun"""
+    way = broker.open(upstream.url(), limits={"tokens": 1000})
+    sock = way.connect()
+    send_request(sock, "/v1/late-count", "POST", b"{}")
+    same(Wire(sock).until(b"}\n\n") is not None, True)
+    sock.close()
+    same(way.get("/v1/small").status, 200)  # the broker has seen that it is gone
+    upstream.step.set()
+    same(broker.next("budget")["what"], "tokens")
+    same([way.call()["path"]], ["/v1/small"])
+    call = way.call()
+    same((call["path"], call["reason"], call["tokens_out"]), ("/v1/late-count", "gone", 5000))
+    # Before the head.
+    upstream.message = {"usage": {"input_tokens": 10, "output_tokens": 5000}}
+    other = broker.open(upstream.url(), instance="i2", limits={"tokens": 1000})
+    sock = other.connect()
+    send_request(sock, "/v1/hang-message", "POST", b"{}")
+    same(upstream.hanging.acquire(timeout=20), True)
+    sock.close()
+    same(other.get("/v1/small").status, 200)
+    upstream.let_go.set()
+    same(broker.next("budget", id=other.id)["what"], "tokens")
+    # An endpoint that is closed waits for no count.
+    last = broker.open(upstream.url(), instance="i3", limits={"tokens": 1000})
+    sock = last.connect()
+    send_request(sock, "/v1/late-count", "POST", b"{}")
+    same(Wire(sock).until(b"\n\n") is not None, True)
+    sock.close()
+    same(last.get("/v1/small").status, 200)
+    same(last.close()["tokens_out"], 1)
+
+
+def few_are_counted_at_once(upstream, broker):
+    """with a limit on tokens four calls run at once, and those that waited when it is spent are refused"""
+    way = broker.open(upstream.url(), limits={"tokens": 1000})
+    socks = [way.connect() for _ in range(10)]
+    upstream.message = {"usage": {"input_tokens": 10, "output_tokens": 5000}}
+    for sock in socks:
+        send_request(sock, "/v1/hang-message", "POST", b"{}")
+    for _ in range(4):
+        same(upstream.hanging.acquire(timeout=20), True)
+    socks.pop().close()  # one of those that wait
+    upstream.let_go.set()
+    same(sorted(read_head(Wire(sock))[0] for sock in socks), [200] * 4 + [403] * 5)
+    same(len(upstream.seen), 4)
+
+
 def at_most_at_once(upstream, broker):
     """max_parallel holds over all boxes of a run"""
     ways = [broker.open(upstream.url(), max_parallel=2, instance=f"i{i}") for i in range(5)]
@@ -552,7 +600,8 @@ def nobody_looks_in(upstream, broker):
 TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes, many_connections, many_boxes, few_descriptors, keep_alive, bodies, bad_chunks,
          events_are_not_buffered, leaks_are_cut, guesses_look_alike, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
          addresses, secrets_that_fail, slow_secrets, requests_are_limited, refused_calls_count,
-         pipelined_refusals, refusals_hold_nobody_up, tokens_are_limited, at_most_at_once, all_wait_on_429,
+         pipelined_refusals, refusals_hold_nobody_up, tokens_are_limited,
+         tokens_are_counted_to_the_end, few_are_counted_at_once, at_most_at_once, all_wait_on_429,
          standing_calls_give_way,
          the_box_goes, a_box_that_reads_nothing, an_answer_without_end, closing_cuts, nobody_looks_in]
 

@@ -171,11 +171,27 @@ class Service(http.server.BaseHTTPRequestHandler):
             self.server.step.clear()
         self.chunk(b"")
 
+    def on_late_count(self):
+        """Says what it cost when the test wants it to."""
+        self.body()
+        self.begin_stream("text/event-stream")
+        self.chunk(b'data: {"message":{"usage":{"input_tokens":10,"output_tokens":1}}}\n\n')
+        if self.server.step.wait(PATIENCE):
+            self.server.step.clear()
+            self.chunk(b'data: {"usage":{"output_tokens":5000}}\n\n')
+            self.chunk(b"")
+
     def on_hang(self):
         self.body()
         self.server.hanging.release()
         self.server.let_go.wait(PATIENCE)
         self.answer(b"late")
+
+    def on_hang_message(self):
+        self.body()
+        self.server.hanging.release()
+        self.server.let_go.wait(PATIENCE)
+        self.answer(self.server.message)
 
     def on_forever(self):
         self.begin_stream("application/octet-stream")
