@@ -15,7 +15,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/gate_facts.h"
-#include "scheduler/dispatch/decision.h"
+#include "scheduler/dispatch/gate_audit.h"
 
 enum { PREVIEW_BYTES = 4096, SHORTEST_DIGEST = 12 };
 
@@ -54,18 +54,44 @@ static int no_gate(const struct asking *a, const char *name, struct bh_err **err
     return rc;
 }
 
-/* A rejection may be taken back while nothing has come of it but the end of the run, and so may the lapse of time. */
+/* What was decided about this question before, whether or not anything has come of it. `by` is NULL where nobody has.
+ */
+static struct bh_decision standing(const struct asking *a)
+{
+    const struct bh_val *facts = a->gate->facts;
+    const struct bh_decision *pending = bh_gate_pending(a->gate);
+    bool approved = a->gate->status == BH_GATE_IS_APPROVED;
+    if (pending || !(approved || a->gate->status == BH_GATE_IS_REJECTED))
+        return pending ? *pending : (struct bh_decision){0};
+    const char *by = bh_val_str_of(facts, "by");
+    return (struct bh_decision){.approved = approved,
+                                .by = (char *)(uintptr_t)(by ? by : "nobody"),
+                                .reason = (char *)(uintptr_t)bh_val_str_of(facts, "reason")};
+}
+
+static const char *word_of(bool approved)
+{
+    return approved ? "approved" : "rejected";
+}
+
+/*
+ * A rejection may be taken back while nothing has come of it but the end of the run, and so may the lapse of time, and
+ * whatever was decided while nobody drives the run. EXISTS, without a message, where the same was said before.
+ */
 static int check_open(const struct asking *a, struct bh_err **err)
 {
     enum bh_gate_status status = a->gate->status;
-    const char *by = bh_val_str_of(a->gate->facts, "by"), *now = a->run.row.status;
+    const struct bh_decision before = standing(a);
+    const char *now = a->run.row.status;
     bool running = bh_streq(now, "running"), again = bh_streq(now, "failed") || bh_streq(now, "cancelled");
-    if ((status == BH_GATE_IS_ASKED && (running || again)) || (status != BH_GATE_IS_APPROVED && again))
+    bool taken = before.by && running && bh_home_run_is_owned(&a->run.home, a->run.id);
+    if (before.by && before.approved == a->approve)
+        return -BH_E_EXISTS;
+    if (!taken && ((status == BH_GATE_IS_ASKED && (running || again)) || (status != BH_GATE_IS_APPROVED && again)))
         return 0;
-    if (status == (a->approve ? BH_GATE_IS_APPROVED : BH_GATE_IS_REJECTED))
-        return -BH_E_EXISTS; /* said twice */
     int rc = bh_err_set(err, BH_E_USAGE, 0, "the gate '%s' of run '%s' is %s already%s%s", a->gate->name, a->run.id,
-                        bh_gate_status_text(status), by ? ", by " : "", by ? by : "");
+                        before.by ? word_of(before.approved) : bh_gate_status_text(status), before.by ? ", by " : "",
+                        before.by ? before.by : "");
     bh_err_hint(err, "'bulkhead explain %s' tells what came of it", a->run.id);
     return rc;
 }
@@ -187,7 +213,10 @@ static int ask(const struct asking *a, struct bh_err **err)
     (void)fflush(stderr);
     if (fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y'))
         return 0;
-    return bh_err_set(err, BH_E_USAGE, 0, "nothing was decided");
+    int rc = bh_err_set(err, BH_E_USAGE, 0, "nothing was decided about '%s'", a->gate->name);
+    bh_err_hint(err, "it stays as it was: 'bulkhead approve %s %s' lets it pass, 'bulkhead reject %s %s' keeps it out",
+                a->run.id, a->gate->name, a->run.id, a->gate->name);
+    return rc;
 }
 
 static char *user_name(void)
@@ -207,27 +236,86 @@ static int check_reason(const char *reason, struct bh_err **err)
     return 0;
 }
 
+/* The verdict that gives way to the new one, or NULL. */
+static const char *replaced(const struct bh_decision *before, bool repeated)
+{
+    if (!before->by || repeated)
+        return NULL;
+    return before->approved ? "approve" : "reject";
+}
+
+static void report_json(const struct asking *a, const char *by, bool repeated)
+{
+    const struct bh_decision before = standing(a);
+    BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
+    bh_val_set_str(v, "run", a->run.id);
+    bh_val_set_str(v, "gate", a->gate->name);
+    bh_val_set_str(v, "of", a->gate->of_stage ? "stage" : "agent");
+    bh_val_set_str(v, "verdict", a->approve ? "approve" : "reject");
+    bh_val_set_str(v, "digest", digest_of(a));
+    bh_val_set_str(v, "by", by);
+    bh_val_set_bool(v, "repeated", repeated);
+    bh_val_set_str(v, "replaces", replaced(&before, repeated));
+    bh_val_set(v, "artifacts", bh_val_copy(artifacts_of(a)));
+    bh_cli_print_json(v);
+}
+
 static void report(const struct asking *a, const char *by, bool repeated)
 {
-    bool owned = bh_home_run_is_owned(&a->run.home, a->run.id);
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    const struct bh_decision before = standing(a);
+    bool waits = !repeated || bh_gate_pending(a->gate);
     if (bh_args_json(a->args)) {
-        BH_CLEANUP_VAL struct bh_val *v = bh_val_map();
-        bh_val_set_str(v, "run", a->run.id);
-        bh_val_set_str(v, "gate", a->gate->name);
-        bh_val_set_str(v, "of", a->gate->of_stage ? "stage" : "agent");
-        bh_val_set_str(v, "verdict", a->approve ? "approve" : "reject");
-        bh_val_set_str(v, "digest", digest_of(a));
-        bh_val_set_str(v, "by", by);
-        bh_val_set_bool(v, "repeated", repeated);
-        bh_val_set(v, "artifacts", bh_val_copy(artifacts_of(a)));
-        bh_cli_print_json(v);
+        report_json(a, by, repeated);
         return;
     }
-    printf("%s '%s' of run %s%s\n", a->approve ? "approved" : "rejected", a->gate->name, a->run.id,
-           repeated ? ", as it was before" : "");
+    bh_buf_addf(&text, "%s '%s' of run %s", word_of(a->approve), a->gate->name, a->run.id);
+    if (repeated)
+        bh_buf_addf(&text, ", as it was before, by %s%s%s", before.by, before.reason ? ": " : "",
+                    before.reason ? before.reason : "");
+    else if (before.by)
+        bh_buf_addf(&text, "; it was %s before by %s%s%s: this replaces it", word_of(before.approved), before.by,
+                    before.reason ? ": " : "", before.reason ? before.reason : "");
+    bh_cli_print_escaped(text.data);
+    printf("\n");
     (void)fflush(stdout);
-    if (!owned && !repeated && !bh_args_has(a->args, "quiet"))
+    if (waits && !bh_home_run_is_owned(&a->run.home, a->run.id) && !bh_args_has(a->args, "quiet"))
         fprintf(stderr, "no process drives the run: 'bulkhead run --resume %s' goes on with this\n", a->run.id);
+}
+
+/* Two people may look at one question at a time. */
+static int check_unchanged(const struct asking *a, struct bh_err **err)
+{
+    struct bh_decision now = {0};
+    const struct bh_decision *seen = &a->gate->filed;
+    BH_CLEANUP_ERR struct bh_err *why = NULL;
+    if (bh_decision_read(&a->run.home, a->run.id, digest_of(a), &now, &why) != 0)
+        now = (struct bh_decision){0}; /* no decision: this one takes its place */
+    bool same = bh_streq(now.by, seen->by) && now.approved == seen->approved && now.at.us == seen->at.us;
+    int rc = same ? 0
+                  : bh_err_set(err, BH_E_USAGE, 0, "the gate '%s' was %s by %s meanwhile", a->gate->name,
+                               word_of(now.approved), now.by ? now.by : "nobody");
+    if (rc != 0)
+        bh_err_hint(err, "look at it again: 'bulkhead explain %s' tells what came of it", a->run.id);
+    bh_decision_fini(&now);
+    return rc;
+}
+
+/* First into the audit log, so that nothing has an effect that is not there; then for whoever drives the run. */
+static int put_down(const struct asking *a, struct bh_decision *d, struct bh_err **err)
+{
+    BH_CLEANUP_FD int lock = -1;
+    const struct bh_decision before = standing(a);
+    int rc = bh_decision_lock(&a->run.home, a->run.id, &lock, err);
+    if (rc == 0)
+        rc = check_unchanged(a, err);
+    if (rc != 0)
+        return rc;
+    BH_CLEANUP_VAL struct bh_val *facts = bh_gate_verdict(a->gate->facts, d);
+    bh_val_set_str(facts, "replaces", replaced(&before, false));
+    rc = bh_gate_audit(&a->run.home, a->run.id, d->approved ? "approve" : "reject", facts, err);
+    d->audited = rc == 0;
+    return rc == 0 ? bh_decision_write(&a->run.home, a->run.id, d, err) : rc;
 }
 
 static int decide(const struct asking *a, struct bh_err **err)
@@ -237,7 +325,7 @@ static int decide(const struct asking *a, struct bh_err **err)
     int rc = given ? check_digest(a, given, err) : ask(a, err);
     if (rc != 0)
         return rc;
-    const struct bh_decision decision = {
+    struct bh_decision decision = {
         .gate = a->gate->name,
         .digest = (char *)(uintptr_t)digest_of(a),
         .approved = a->approve,
@@ -245,9 +333,20 @@ static int decide(const struct asking *a, struct bh_err **err)
         .reason = (char *)(uintptr_t)bh_args_get(a->args, "reason"),
         .at = bh_wall_now(),
     };
-    rc = bh_decision_write(&a->run.home, a->run.id, &decision, err);
+    rc = put_down(a, &decision, err);
     if (rc == 0)
         report(a, by, false);
+    return rc;
+}
+
+/* Whoever names what they have seen is told where it is something else. */
+static int repeat(const struct asking *a, struct bh_err **err)
+{
+    const char *given = bh_args_get(a->args, "digest");
+    const struct bh_decision *pending = bh_gate_pending(a->gate);
+    int rc = given ? check_digest(a, given, err) : 0;
+    if (rc == 0)
+        report(a, pending ? pending->by : bh_val_str_of(a->gate->facts, "by"), true);
     return rc;
 }
 
@@ -271,8 +370,7 @@ static int run(const struct bh_args *args, bool approve)
     struct bh_err *err = NULL;
     int rc = look(&a, &err);
     if (rc == -BH_E_EXISTS) {
-        report(&a, bh_val_str_of(a.gate->facts, "by"), true);
-        rc = 0;
+        rc = repeat(&a, &err);
     } else if (rc == 0) {
         if (!bh_args_json(args) && !bh_args_has(args, "quiet"))
             print_question(&a);

@@ -190,6 +190,12 @@ static void tell_gate(const struct story *s, const struct bh_gate_fact *gate, st
     if (by)
         bh_buf_addf(out, " by %s", by);
     else if (gate->status == BH_GATE_IS_APPROVED && bh_val_str_of(gate->facts, "how"))
+    if (bh_gate_pending(gate)) {
+        bh_buf_addf(out, "was decided at %s: ", bh_wall_format(bh_gate_pending(gate)->at, when));
+        bh_gate_tell_pending(s->run, gate, out);
+        bh_buf_addc(out, '\n');
+        return;
+    }
         bh_buf_addf(out, ": %s", bh_val_str_of(gate->facts, "how"));
     bh_buf_addf(out, "%s%s\n", reason ? ": " : "", reason ? reason : "");
 }

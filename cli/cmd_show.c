@@ -141,6 +141,8 @@ static void print_gates(const struct bh_cli_run *run, const struct bh_gate_facts
         if (bh_gate_is_waiting(run, g)) {
             bh_gate_tell_size(g, &what);
             bh_buf_addf(&what, " would pass; 'bulkhead approve %s %s' decides", run->id, g->name);
+        } else if (bh_gate_pending(g)) {
+            bh_gate_tell_pending(run, g, &what);
         } else {
             bh_buf_addf(&what, "%s%s%s%s%s", bh_gate_status_text(g->status), by ? " by " : "", by ? by : "",
                         reason ? ": " : "", reason ? reason : "");

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,6 +37,23 @@ int bh_decision_folder(const struct bh_home *home, const char *run, bool create,
     return rc;
 }
 
+int bh_decision_lock(const struct bh_home *home, const char *run, int *ret_fd, struct bh_err **err)
+{
+    BH_CLEANUP_FREE char *folder = NULL;
+    int rc = bh_decision_folder(home, run, true, &folder, err);
+    if (rc != 0)
+        return rc;
+    BH_CLEANUP_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int locked = fd < 0 ? -1 : flock(fd, LOCK_EX);
+    while (fd >= 0 && locked < 0 && errno == EINTR)
+        locked = flock(fd, LOCK_EX);
+    if (locked < 0)
+        return bh_err_set(err, BH_E_IO, errno, "cannot lock '%s'", folder);
+    *ret_fd = fd;
+    fd = -1;
+    return 0;
+}
+
 /* NULL where the text is no digest: it becomes the name of a file. */
 static char *path_of(const struct bh_home *home, const char *run, const char *digest)
 {
@@ -60,6 +78,7 @@ int bh_decision_write(const struct bh_home *home, const char *run, const struct 
     bh_val_set_str(v, "by", d->by);
     bh_val_set_str(v, "reason", d->reason);
     bh_val_set_str(v, "at", bh_wall_format(d->at, at));
+    bh_val_set_bool(v, "audited", d->audited);
     bh_json_format(v, &text);
     int rc = bh_decision_folder(home, run, true, &folder, err);
     return rc == 0 ? bh_write_file_atomic(path, text.data, text.len, 0600, err) : rc;
@@ -102,6 +121,7 @@ static int fill(const char *path, const char *digest, const struct bh_val *v, st
     *ret = (struct bh_decision){.gate = bh_strdup(gate),
                                 .digest = bh_strdup(digest),
                                 .approved = bh_streq(verdict, "approve"),
+                                .audited = bh_val_bool_of(v, "audited"),
                                 .by = bh_strdup(by),
                                 .reason = bh_strdup(bh_val_str_of(v, "reason")),
                                 .at = when};

@@ -17,6 +17,7 @@ struct bh_decision {
     char *gate;   /* name of the agent or the stage */
     char *digest; /* of the question: "sha256:…" */
     bool approved;
+    bool audited; /* its line is in the audit log already */
     char *by;     /* name of the user, or "uid 1000" */
     char *reason; /* or NULL */
     struct bh_wall at;
@@ -26,6 +27,8 @@ void bh_decision_fini(struct bh_decision *d); /* leaves an empty one */
 /* The folder, made where it is absent (with `create`). The caller owns the text. */
 int bh_decision_folder(const struct bh_home *home, const char *run, bool create, char **ret,
                        struct bh_err **err) BH_MUST_CHECK;
+/* Whoever decides about this run meanwhile waits until the descriptor is closed. Writes nothing but the folder. */
+int bh_decision_lock(const struct bh_home *home, const char *run, int *ret_fd, struct bh_err **err) BH_MUST_CHECK;
 /* Takes the place of an earlier one about the same question; whole or not at all, and on the disk. */
 int bh_decision_write(const struct bh_home *home, const char *run, const struct bh_decision *d,
                       struct bh_err **err) BH_MUST_CHECK;

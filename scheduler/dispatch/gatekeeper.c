@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "policies/audit.h"
 #include "scheduler/dispatch/decision.h"
+#include "scheduler/dispatch/gate_audit.h"
 #include "scheduler/dispatch/question.h"
 
 struct bh_gatekeeper {
@@ -32,33 +33,11 @@ struct bh_gatekeeper {
 
 /* --- the audit --- */
 
-static void add_fact(struct bh_val *fields, const char *key, const struct bh_val *payload)
-{
-    bh_val_set(fields, key, payload ? bh_val_copy(bh_val_get(payload, key)) : bh_val_null());
-}
-
 /* Before the verdict means anything. False: the run has been stopped. */
-static bool audit(struct bh_gatekeeper *k, const char *verdict, const struct bh_val *payload)
+static bool audit(struct bh_gatekeeper *k, const char *verdict, const struct bh_val *facts)
 {
-    static const char *const keys[] = {"name", "of", "digest", "by", "at", "reason", "how"};
     struct bh_err *err = NULL;
-    if (!k->owner.home)
-        return true;
-    BH_CLEANUP_VAL struct bh_val *fields = bh_val_map();
-    bh_val_set_str(fields, "run", bh_live_run_id(k->run));
-    bh_val_set_str(fields, "verdict", verdict);
-    for (size_t i = 0; i < BH_ARRAY_LEN(keys); i++) {
-        if (bh_val_type(bh_val_get(payload, keys[i])) != BH_VAL_NULL)
-            add_fact(fields, keys[i], payload);
-    }
-    const struct bh_val *artifacts = bh_val_get(payload, "artifacts");
-    struct bh_val *list = bh_val_set(fields, "artifacts", bh_val_list());
-    for (size_t i = 0; i < bh_val_len(artifacts); i++) {
-        struct bh_val *a = bh_val_add(list, bh_val_map());
-        add_fact(a, "name", bh_val_at(artifacts, i));
-        add_fact(a, "digest", bh_val_at(artifacts, i));
-    }
-    if (bh_audit_add(k->owner.home, BH_AUDIT_GATE, fields, &err) == 0)
+    if (!k->owner.home || bh_gate_audit(k->owner.home, bh_live_run_id(k->run), verdict, facts, &err) == 0)
         return true;
     k->owner.failed(k->owner.arg, err);
     return false;
@@ -158,10 +137,10 @@ void bh_gatekeeper_validated(struct bh_gatekeeper *k, const struct bh_lease *lea
 
 /* --- verdicts --- */
 
-static void decide(struct bh_gatekeeper *k, size_t gate, bool approved, struct bh_val *facts)
+static void decide(struct bh_gatekeeper *k, size_t gate, bool approved, bool audited, struct bh_val *facts)
 {
     struct bh_event event = {.kind = BH_EV_GATE_DECIDED, .gate = gate, .approved = approved};
-    if (!audit(k, approved ? "approve" : "reject", facts)) {
+    if (!audited && !audit(k, approved ? "approve" : "reject", facts)) {
         bh_val_free(facts);
         return;
     }
@@ -183,17 +162,6 @@ static struct bh_val *without_asking(struct bh_val *question, const struct bh_va
     return question;
 }
 
-static struct bh_val *with_decision(const struct bh_val *question, const struct bh_decision *d)
-{
-    char at[BH_WALL_TEXT];
-    struct bh_val *v = bh_val_copy(question);
-    bh_val_set_str(v, "how", "person");
-    bh_val_set_str(v, "by", d->by);
-    bh_val_set_str(v, "at", bh_wall_format(d->at, at));
-    bh_val_set_str(v, "reason", d->reason);
-    return v;
-}
-
 /* True where somebody has decided about this question. */
 static bool look(struct bh_gatekeeper *k, size_t gate, const struct bh_val *question)
 {
@@ -209,7 +177,7 @@ static bool look(struct bh_gatekeeper *k, size_t gate, const struct bh_val *ques
                bh_val_str_of(question, "name"), "why", bh_err_message(err), NULL);
         return false;
     }
-    decide(k, gate, d.approved, with_decision(question, &d));
+    decide(k, gate, d.approved, d.audited, bh_gate_verdict(question, &d));
     bh_decision_fini(&d);
     return true;
 }
@@ -221,7 +189,7 @@ void bh_gatekeeper_ask(struct bh_gatekeeper *k, size_t gate)
     BH_CLEANUP_VAL struct bh_val *question = bh_question_make(k->run, gate);
     const struct bh_val *before = NULL;
     if (!bh_question_is_new(k->run, gate, question, &before)) {
-        decide(k, gate, true, without_asking(BH_TAKE(question), before));
+        decide(k, gate, true, false, without_asking(BH_TAKE(question), before));
         return;
     }
     if (look(k, gate, question))

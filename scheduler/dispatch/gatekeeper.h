@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Carries out what the engine says about gates: puts a question on record, looks for the decision about it (at once,
- * and whenever the folder of decisions changes), lets it expire, and audits each verdict before it has an effect. What
- * it finds out it feeds to the engine as events.
+ * and whenever the folder of decisions changes), lets it expire, and audits each verdict before it has an effect,
+ * unless whoever decided has done that. What it finds out it feeds to the engine as events.
  */
 #pragma once
 

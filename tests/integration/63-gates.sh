@@ -109,7 +109,7 @@ expect 0 'a person changes their mind' bulkhead approve "$run" publisher --diges
 has '  and is told what takes it up' "$errs" "bulkhead run --resume $run"
 expect 0 '  then it goes on' bulkhead run --resume "$run"
 lacks '  without asking' "$errs" 'asking'
-same '  both verdicts are in the audit log' "$(audited gate reject publisher)$(audited gate approve publisher)" 21
+same '  both verdicts are in the audit log' "$(audited gate reject publisher)$(audited gate approve publisher)" 11
 
 # --- nobody drives the run while a person decides ---
 
@@ -117,6 +117,8 @@ asked one.yaml publisher
 kill_run
 wait_for_none
 expect 0 'a decision about a run that is dead' bulkhead approve "$run" publisher --digest "$(question publisher)"
+expect 2 '  but what was seen has to be what passed' bulkhead approve "$run" publisher --digest 000000000000
+has '  by name' "$errs" "is not what would pass the gate 'publisher' now"
 expect 0 '  counts when it is taken up' bulkhead run --resume "$run"
 lacks '  without asking' "$errs" 'asking'
 same '  who had succeeded did not run again' "$(shown '["agents"][0]["attempts"].__len__()')" 1
@@ -139,7 +141,23 @@ ends_with 0 '  and the run goes on'
 asked one.yaml publisher
 kill -s INT "$pid"
 ends_with 130 'a run that waits can be cancelled'
-expect 0 'what was asked can be decided then' bulkhead approve "$run" publisher --digest "$(question publisher)"
+asks=$(question publisher)
+expect 2 'what was seen must be what is asked' bulkhead approve "$run" publisher --digest 000000000000
+expect 0 'what was asked can be decided then' bulkhead approve "$run" publisher --digest "$asks" --reason AAA -o json
+same '  for the first time' "$(json '["repeated"]') $(json '["replaces"]')" 'False None'
+has '  show says what waits for whom' "$(bulkhead show "$run")" "AAA; counts at 'bulkhead run --resume $run'"
+has '  explain does' "$(bulkhead explain "$run" publisher)" ": AAA; counts at 'bulkhead run --resume $run'"
+same '  so does JSON' "$(shown '["gates"][0]["pending"]["verdict"]')" approve
+same '  and the audit log at once' "$(audited gate approve publisher)" 1
+expect 0 'the same once more' bulkhead approve "$run" publisher --digest "$asks" --reason BBB -o json
+same '  is a repetition' "$(json '["repeated"]')" True
+expect 2 '  of what was seen' bulkhead approve "$run" publisher --digest 000000000000
+expect 0 'the opposite' bulkhead reject "$run" publisher --digest "$asks" --reason CCC
+has '  says what it replaces' "$out" 'it was approved before by '
+has '  in the words of who did, which the repetition left alone' "$out" ': AAA: this replaces it'
+has '  show has the newest' "$(bulkhead show "$run")" ': CCC; counts at'
+expect 0 'and back' bulkhead approve "$run" publisher --digest "$asks" -o json
+same '  says so too' "$(json '["replaces"]')" reject
 expect 0 '  for when it is resumed' bulkhead run --resume "$run"
 
 sed 's/    gate: approve/    gate: approve\n    timeout: 1s/' one.yaml > late.yaml
@@ -181,6 +199,9 @@ cat > twice.yaml << 'YAML'
 version: 1
 name: twice
 agents:
+lacks '  without asking' "$errs" 'asking'
+same '  nothing is pending then' "$(shown '["gates"][0]["status"]') $(shown '["gates"][0]["pending"]')" 'approved None'
+same '  each decision is one line of the audit log' "$(audited gate approve publisher)$(audited gate reject publisher)" 21
   - {name: reader, untrusted: true, run: echo data > out/page, outputs: [page]}
   - name: first
     inputs: [page]

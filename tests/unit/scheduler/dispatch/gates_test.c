@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gates from the document to the lease: specs, questions, decisions, what passed, and all of it again from the log. */
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -274,18 +276,32 @@ static void a_decision_comes_back(void **state)
     T_INT(bh_decision_read(&f->home.home, f->id.s, digest, &out, NULL), -BH_E_NOT_FOUND);
     T_OK(bh_decision_write(&f->home.home, f->id.s, &in, &err));
     T_OK(bh_decision_read(&f->home.home, f->id.s, digest, &out, &err));
-    T_TRUE(out.approved && !out.reason && out.at.us == in.at.us);
+    T_TRUE(out.approved && !out.audited && !out.reason && out.at.us == in.at.us);
     T_STR(out.by, "ada");
     bh_decision_fini(&out);
     in.approved = false;
+    in.audited = true;
     in.reason = (char[]){"no"};
     T_OK(bh_decision_write(&f->home.home, f->id.s, &in, &err));
     T_OK(bh_decision_read(&f->home.home, f->id.s, digest, &out, &err));
-    T_TRUE(!out.approved);
+    T_TRUE(!out.approved && out.audited);
     T_STR(out.reason, "no");
     bh_decision_fini(&out);
     in.digest = (char[]){"sha256:../../x"};
     T_ERR(bh_decision_write(&f->home.home, f->id.s, &in, &err), BH_E_BAD_VALUE, "is no digest");
+}
+
+static void one_at_a_time_decides(void **state)
+{
+    struct fixture *f = *state;
+    int fd = -1;
+    T_OK(bh_decision_lock(&f->home.home, f->id.s, &fd, &err));
+    BH_CLEANUP_FREE char *folder = bh_home_run_path(&f->home.home, f->id.s, "decisions");
+    int other = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    T_TRUE(other >= 0 && flock(other, LOCK_EX | LOCK_NB) != 0);
+    T_INT(close(fd), 0);
+    T_INT(flock(other, LOCK_EX | LOCK_NB), 0);
+    T_INT(close(other), 0);
 }
 
 static void what_is_no_decision_is_not_taken(void **state)
@@ -350,6 +366,7 @@ int main(void)
         TEST(outputs_are_validated_as_the_document_says),
         TEST(who_is_refused_is_told_by_whom),
         TEST(a_decision_comes_back),
+        TEST(one_at_a_time_decides),
         TEST(what_is_no_decision_is_not_taken),
         TEST(a_decision_of_another_user_is_not_taken),
     };
