@@ -89,6 +89,15 @@ static int find(const struct artifacts *a, const struct bh_cli_run *run, const c
     return no_artifact(a, run, name, err);
 }
 
+/* "tainted", "trusted, private" */
+static const char *labels_of(const struct bh_artifact_row *row)
+{
+    bool tainted = !bh_streq(row->label, "trusted");
+    if (!row->private_)
+        return row->label;
+    return tainted ? "tainted, private" : "trusted, private";
+}
+
 /* --- artifacts --- */
 
 /* The attempt that left it, where that is one of several; NULL: it has a plain name. */
@@ -147,7 +156,7 @@ static void print_text(const struct artifacts *a, const struct bh_map *attempts)
         const char *cells[] = {a->rows[i].name,
                                bh_format_size(a->rows[i].size, size),
                                *a->rows[i].agent ? a->rows[i].agent : "(source)",
-                               a->rows[i].label,
+                               labels_of(&a->rows[i]),
                                digest,
                                fate};
         bh_table_row(table, cells);
@@ -262,9 +271,10 @@ static void say_copied(const struct bh_args *args, const struct bh_artifact_row 
         bh_val_set_int(v, "size", row->size);
         bh_val_set_str(v, "digest", row->digest);
         bh_val_set_str(v, "label", row->label);
+        bh_val_set_bool(v, "private", row->private_);
         bh_cli_print_json(v);
     } else if (!bh_args_has(args, "quiet")) {
-        fprintf(stderr, "%s: %s, %lld bytes, %s\n", to, row->label, (long long)row->size, row->digest);
+        fprintf(stderr, "%s: %s, %lld bytes, %s\n", to, labels_of(row), (long long)row->size, row->digest);
     }
 }
 
@@ -330,9 +340,10 @@ const struct bh_cmd bh_cmd_get = {
     .name = "get",
     .operands = "RUN NAME",
     .summary = "copy an artifact out of the content store",
-    .more = "Never replaces a file without --force, and says the artifact's label. The bytes are verified first. "
-            "With -o json: {\"name\",\"to\",\"size\",\"digest\",\"label\"}, unless the bytes themselves go to standard "
-            "output.",
+    .more =
+        "Never replaces a file without --force, and says the artifact's label. The bytes are verified first. "
+        "With -o json: {\"name\",\"to\",\"size\",\"digest\",\"label\",\"private\"}, unless the bytes themselves go to "
+        "standard output.",
     .example = "bulkhead get @latest scores.csv --to ./scores.csv",
     .opts = get_opts,
     .n_opts = BH_ARRAY_LEN(get_opts),
@@ -394,7 +405,7 @@ static void print_record(const struct artifacts *a, const struct bh_artifact_row
     BH_CLEANUP_VAL struct bh_val *record = NULL;
     if (bh_json_parse(row->provenance, strlen(row->provenance), &record, NULL) != 0)
         return;
-    printf("%*s%s  %.19s  %s\n", depth * 2, "", row->name, row->digest, row->label);
+    printf("%*s%s  %.19s  %s\n", depth * 2, "", row->name, row->digest, labels_of(row));
     if (!*row->agent) {
         printf("%*s  source ", depth * 2, "");
         bh_cli_print_escaped(bh_val_str_of(record, "source") ? bh_val_str_of(record, "source") : "");

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -185,6 +186,68 @@ static int read_run(const struct bh_args *args, struct reading *r, struct bh_err
     return rc;
 }
 
+/* --- names --- */
+
+struct names {
+    struct bh_map *seen; /* agents of the log */
+    const struct reading *r;
+};
+
+static bool on_name(void *arg, const struct bh_val *line)
+{
+    static char yes;
+    struct names *n = arg;
+    const char *agent = bh_val_str_of(line, "agent");
+    if (agent && (!n->r->run || bh_streq(bh_val_str_of(line, "run"), n->r->run)))
+        (void)bh_map_put(n->seen, agent, &yes);
+    return true;
+}
+
+/* Of one run also those that the log says nothing of. */
+static int add_agents_of(const struct bh_args *args, struct bh_map *seen, struct bh_err **err)
+{
+    static char yes;
+    struct bh_cli_run run;
+    struct bh_agent_row *rows = NULL;
+    size_t n = 0;
+    int rc = bh_cli_run_open(args, bh_args_get(args, "run"), &run, err);
+    if (rc == 0)
+        rc = bh_store_list_agents(run.store, run.id, &rows, &n, err);
+    for (size_t i = 0; i < n; i++)
+        (void)bh_map_put(seen, rows[i].name, &yes);
+    bh_agent_rows_free(rows, n);
+    bh_cli_run_close(&run);
+    return rc;
+}
+
+/* A name that nothing has is a slip, not an empty log. */
+static int check_agent(const struct bh_args *args, const struct bh_home *home, const struct reading *r,
+                       struct bh_err **err)
+{
+    BH_CLEANUP_MAP struct bh_map *seen = bh_map_new(NULL);
+    struct names names = {.seen = seen, .r = r};
+    int rc = bh_audit_read(home, on_name, &names, err);
+    if (rc == 0 && r->run)
+        rc = add_agents_of(args, seen, err);
+    if (rc != 0 || bh_map_get(seen, r->agent))
+        return rc;
+    BH_CLEANUP_FREE const char **list = bh_calloc(bh_map_len(seen) + 1, sizeof(*list));
+    size_t it = 0, n = 0;
+    void *value;
+    while (bh_map_next(seen, &it, &list[n], &value))
+        n++;
+    const char *near = bh_nearest(r->agent, list, n);
+    rc = r->run ? bh_err_set(err, BH_E_NOT_FOUND, 0, "run '%s' has no agent '%s'", r->run, r->agent)
+                : bh_err_set(err, BH_E_NOT_FOUND, 0, "no line of the audit log is about an agent '%s'", r->agent);
+    if (near)
+        bh_err_hint(err, "did you mean '%s'?", near);
+    else if (r->run)
+        bh_err_hint(err, "'bulkhead show %s' lists the agents", r->run);
+    else
+        bh_err_hint(err, "'bulkhead audit' without --agent shows all lines, with their agents");
+    return rc;
+}
+
 static int show(const struct bh_args *args, const struct bh_home *home)
 {
     struct reading r = {.agent = bh_args_get(args, "agent"), .json = bh_args_json(args)};
@@ -194,6 +257,8 @@ static int show(const struct bh_args *args, const struct bh_home *home)
         rc = read_since(args, &r, &err);
     if (rc == 0)
         rc = read_run(args, &r, &err);
+    if (rc == 0 && r.agent)
+        rc = check_agent(args, home, &r, &err);
     if (rc == 0)
         rc = bh_audit_read(home, on_line, &r, &err);
     bh_free(r.run);

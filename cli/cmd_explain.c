@@ -128,8 +128,9 @@ static void tell_box(const struct story *s, const struct bh_attempt_row *attempt
     int64_t number = number_of(s, attempt);
     BH_CLEANUP_FREE char *option = number < 0 ? bh_strdup("") : bh_asprintf(" --attempt %lld", (long long)number);
     bh_buf_addf(out,
-                "  'bulkhead diff %s %s%s' says what changed in it, 'bulkhead shell %s %s%s' enters a fork of it\n",
-                s->run->id, attempt->agent, option, s->run->id, attempt->agent, option);
+                "  'bulkhead diff %s %s%s%s' says what changed in it, 'bulkhead shell %s %s%s' enters a fork of it\n",
+                s->run->id, attempt->agent, option, is_tainted(s, attempt->agent) ? " --content" : "", s->run->id,
+                attempt->agent, option);
 }
 
 static void tell_ending(const struct story *s, const struct bh_attempt_row *attempt, bool last, struct bh_buf *out)
@@ -154,7 +155,9 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
     if (failed && last) {
         BH_CLEANUP_FREE char *general =
             bh_reason_remedy_of(bh_reason_parse(attempt->reason), attempt->exit_code, attempt->detail);
-        BH_CLEANUP_FREE char *remedy = bh_remedy_of_attempt(general, number_of(s, attempt));
+        BH_CLEANUP_FREE char *shown =
+            is_tainted(s, attempt->agent) ? bh_remedy_of_tainted(general) : bh_strdup(general);
+        BH_CLEANUP_FREE char *remedy = bh_remedy_of_attempt(shown, number_of(s, attempt));
         tell_remedy(s, attempt->agent, "  remedy: ", remedy, out);
         tell_lines(s, attempt, out);
     }
@@ -190,12 +193,6 @@ static void tell_gate(const struct story *s, const struct bh_gate_fact *gate, st
     if (by)
         bh_buf_addf(out, " by %s", by);
     else if (gate->status == BH_GATE_IS_APPROVED && bh_val_str_of(gate->facts, "how"))
-    if (bh_gate_pending(gate)) {
-        bh_buf_addf(out, "was decided at %s: ", bh_wall_format(bh_gate_pending(gate)->at, when));
-        bh_gate_tell_pending(s->run, gate, out);
-        bh_buf_addc(out, '\n');
-        return;
-    }
         bh_buf_addf(out, ": %s", bh_val_str_of(gate->facts, "how"));
     bh_buf_addf(out, "%s%s\n", reason ? ": " : "", reason ? reason : "");
 }

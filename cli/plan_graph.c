@@ -19,7 +19,7 @@ static bool carries_data(enum bh_edge_kind kind)
     return kind == BH_EDGE_DATA || kind == BH_EDGE_OPTIONAL;
 }
 
-/* Name, labels, and what it does not see; `br` breaks the line. */
+/* Name, labels, what it does not see, and its gates; `br` breaks the line. */
 static void print_node(const struct bh_plan_agent *a, const char *br)
 {
     printf("%s", a->name);
@@ -32,6 +32,22 @@ static void print_node(const struct bh_plan_agent *a, const char *br)
         printf("%s%s", i > 0 ? ", " : "", a->left_out[i]);
     if (a->n_left_out > LISTED)
         printf(" and %zu more", a->n_left_out - LISTED);
+    if (a->gated)
+        printf("%sgate: a person approves", br);
+    for (size_t i = 0; i < a->n_gates && i < LISTED; i++)
+        printf("%sgate: %s, by %s", br, a->gates[i].artifact, bh_gate_kind_text(a->gates[i].kind));
+    if (a->n_gates > LISTED)
+        printf("%sand %zu gates more", br, a->n_gates - LISTED);
+}
+
+/* What a box is and may. */
+static void print_box(const struct bh_plan_box *box, const char *br)
+{
+    printf("%s (%s%s)", box->id, label_text(box->label), box->private_ ? ", private" : "");
+    for (size_t i = 0; i < box->n_powers && i < LISTED; i++)
+        printf("%spower: %s", br, box->powers[i]);
+    if (box->n_powers > LISTED)
+        printf("%sand %zu powers more", br, box->n_powers - LISTED);
 }
 
 static const char *edge_style(enum bh_edge_kind kind)
@@ -53,8 +69,9 @@ void bh_plan_print_dot(const struct bh_plan *plan)
     printf("digraph \"%s\" {\n  rankdir=LR;\n  node [shape=box];\n", plan->pipeline->name.s);
     for (size_t i = 0; i < plan->n_boxes; i++) {
         const struct bh_plan_box *box = &plan->boxes[i];
-        printf("  subgraph \"cluster_%zu\" {\n    label=\"%s (%s%s)\";\n", i, box->id, label_text(box->label),
-               box->private_ ? ", private" : "");
+        printf("  subgraph \"cluster_%zu\" {\n    label=\"", i);
+        print_box(box, "\\n");
+        printf("\";\n");
         for (size_t k = 0; k < box->n_agents; k++) {
             const struct bh_plan_agent *a = &plan->agents[box->agents[k]];
             printf("    a%zu [label=\"", box->agents[k]);
@@ -78,8 +95,9 @@ void bh_plan_print_mermaid(const struct bh_plan *plan)
     printf("flowchart LR\n  classDef tainted stroke:#c00\n");
     for (size_t i = 0; i < plan->n_boxes; i++) {
         const struct bh_plan_box *box = &plan->boxes[i];
-        printf("  subgraph box%zu[\"%s (%s%s)\"]\n", i, box->id, label_text(box->label),
-               box->private_ ? ", private" : "");
+        printf("  subgraph box%zu[\"", i);
+        print_box(box, "<br/>");
+        printf("\"]\n");
         for (size_t k = 0; k < box->n_agents; k++) {
             const struct bh_plan_agent *a = &plan->agents[box->agents[k]];
             printf("    a%zu[\"", box->agents[k]);

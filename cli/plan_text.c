@@ -163,15 +163,17 @@ static void print_attempts(const struct bh_plan_agent *agent)
 static void print_agent(const struct bh_plan *plan, const struct bh_plan_agent *agent)
 {
     const char *stage = agent->stage >= 0 ? plan->pipeline->stages[agent->stage].name.s : NULL;
-    printf("  %s%s%s%s: box %s, %s", agent->name, stage ? " [" : "", stage ? stage : "", stage ? "]" : "",
-           plan->boxes[agent->box].id, label_text(agent->label));
+    /* Its label is that of what it makes: a gate with `validate` clears none, and keeps it from the box. */
+    bool admitted = agent->label == BH_TAINTED && plan->boxes[agent->box].label == BH_TRUSTED && agent->n_gates > 0;
+    printf("  %s%s%s%s: box %s, %s%s", agent->name, stage ? " [" : "", stage ? stage : "", stage ? "]" : "",
+           plan->boxes[agent->box].id, admitted ? "what it makes is " : "", label_text(agent->label));
     if (agent->why) {
         printf(" (");
         bh_cli_print_escaped(agent->why);
         printf(")");
     }
     print_private(agent->private_why);
-    printf("\n");
+    printf("%s\n", admitted ? "; its box is trusted: let in by validate" : "");
     if (plan->boxes[agent->box].shared) /* else it has a box of its own, and they are said there */
         print_limits(&agent->limits);
     print_after(plan, agent);

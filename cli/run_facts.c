@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/run_plan.h"
+#include "policies/reasons.h"
 #include "scheduler/run_limits.h"
 
 static bool is_over(const struct bh_cli_run *run)
@@ -312,13 +313,25 @@ void bh_run_facts_add_remedy(struct bh_buf *out, const char *run, const char *ag
     }
 }
 
+static bool is_tainted(const struct bh_cli_run *run, const char *agent)
+{
+    struct bh_agent_row *rows = NULL;
+    size_t n = 0;
+    bool tainted = bh_store_list_agents(run->store, run->id, &rows, &n, NULL) != 0;
+    for (size_t i = 0; i < n; i++)
+        tainted = tainted || (bh_streq(rows[i].name, agent) && !bh_streq(rows[i].label, "trusted"));
+    bh_agent_rows_free(rows, n);
+    return tainted;
+}
+
 struct bh_val *bh_run_facts_failure(const struct bh_cli_run *run)
 {
     struct bh_val *v = parsed(run->row.failure);
     const char *remedy = bh_val_str_of(v, "remedy"), *agent = bh_val_str_of(v, "agent");
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     if (remedy && agent) {
-        bh_run_facts_add_remedy(&text, run->id, agent, remedy);
+        BH_CLEANUP_FREE char *shown = is_tainted(run, agent) ? bh_remedy_of_tainted(remedy) : bh_strdup(remedy);
+        bh_run_facts_add_remedy(&text, run->id, agent, shown);
         bh_val_set_str(v, "remedy", text.data);
     }
     return v;

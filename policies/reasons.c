@@ -125,6 +125,42 @@ static const char *remedy_of_rejection(const char *detail)
            "'bulkhead run --resume RUN'";
 }
 
+/* A trusted agent's denials are named in the detail, a tainted one's are only counted: it has chosen the hosts. NULL:
+ * the detail speaks of something else. */
+static char *remedy_of_denial(const char *detail, const char *general)
+{
+    static const char lead[] = " denied: ", why[] = " (not-listed)";
+    static const char *const counts[] = {" connection or call was denied", " connections or calls were denied"};
+    const char *at = strstr(detail, lead);
+    for (size_t i = 0; i < BH_ARRAY_LEN(counts) && !at; i++) {
+        const char *count = strstr(detail, counts[i]);
+        char next = count ? count[strlen(counts[i])] : 'x';
+        if (next == '\0' || next == ')' || next == ';' || next == ',')
+            return bh_asprintf(
+                "%s; what was denied is withheld: a tainted agent has chosen it ('bulkhead audit --run RUN "
+                "-a AGENT' has it)",
+                general);
+    }
+    if (!at)
+        return NULL;
+    at += strlen(lead);
+    size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:[]");
+    if (len == 0 || !bh_starts_with(at + len, why))
+        return NULL;
+    return bh_asprintf("add \"%.*s\" to 'network.allow' of the agent, if it is to reach that; else %s", (int)len, at,
+                       general);
+}
+
+char *bh_remedy_of_tainted(const char *remedy)
+{
+    static const char logs[] = "'bulkhead logs RUN -a AGENT";
+    const char *at = strstr(remedy, logs);
+    if (!at)
+        return bh_strdup(remedy);
+    int head = (int)(at + strlen(logs) - remedy);
+    return bh_asprintf("%.*s --content%s", head, remedy, remedy + head);
+}
+
 char *bh_remedy_of_attempt(const char *remedy, int64_t attempt)
 {
     static const char option[] = "-a AGENT";
@@ -167,6 +203,10 @@ char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *
     char *special = reason == BH_REASON_TIMEOUT ? remedy_of_timeout(text)
                     : reason == BH_REASON_CHECK ? remedy_of_score(text)
                                                 : NULL;
+    if (special)
+        return special;
+    if (reason == BH_REASON_EXIT || reason == BH_REASON_SIGNAL)
+        special = remedy_of_denial(text, bh_reason_remedy(reason, exit_code));
     if (special)
         return special;
     const char *host = reason == BH_REASON_HOST ? remedy_of_host(text) : NULL;

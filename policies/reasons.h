@@ -36,6 +36,8 @@ char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *
 /* The remedy whose commands are about one of several attempts, 0: what they start from; -1: the only one. The caller
  * frees it. */
 char *bh_remedy_of_attempt(const char *remedy, int64_t attempt);
+/* The remedy whose logs are withheld unless they are asked for. The caller frees it. */
+char *bh_remedy_of_tainted(const char *remedy);
 enum bh_reason bh_reason_parse(const char *text); /* "timeout(run)" and "timeout" both; NONE where unknown */
 /* "exit", "timeout(run)": static text. */
 const char *bh_reason_text(enum bh_reason reason, enum bh_phase phase);

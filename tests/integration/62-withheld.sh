@@ -76,6 +76,67 @@ for verb in 'show @latest' 'show @latest -o json' 'explain @latest' 'explain @la
   lacks '  names none of it' "$out$errs" CANARY
 done
 
+expect 0 'why it failed' bulkhead explain @latest reader
+has 'says how its lines are read' "$out" '-a reader --content --tail 20'
+has 'and what it changed' "$out" 'reader --content'"'"' says what changed in it'
+
+# --- a connection that is denied
+cat > denied.yaml << 'YAML'
+version: 1
+name: denied
+defaults: {network: {allow: ["x.example:80"]}}
+agents:
+  - {name: reader, untrusted: true, run: "curl -s http://CANARY.example/; exit 3"}
+  - {name: other, run: "curl -s http://other.example/; exit 3"}
+YAML
+expect 1 'two that reach for what they may not' bulkhead run --grant denied.yaml --keep-going
+lacks 'shows nothing that a tainted one chose' "$out$errs" CANARY
+expect 0 'why' bulkhead explain @latest reader
+has 'is withheld of the tainted one' "$out" 'what was denied is withheld: a tainted agent has chosen it'
+expect 0 'why' bulkhead explain @latest other
+has 'and of the other says what mends it' "$out" "remedy: add \"other.example:80\" to 'network.allow' of the agent"
+expect 2 'a slip in a name' bulkhead audit -a raeder
+has 'is no empty log' "$errs" "did you mean 'reader'?"
+expect 2 'nor of a run' bulkhead audit --run @latest -a nosuch
+has 'which is named' "$errs" "has no agent 'nosuch'"
+
+# --- what is private says so
+echo mine > mine.txt
+cat > mine.yaml << 'YAML'
+version: 1
+name: mine
+sources: {mine.txt: {file: ./mine.txt, private: true}}
+agents:
+  - {name: a, inputs: [mine.txt], run: cp in/mine.txt out/copy, outputs: [copy]}
+YAML
+expect 0 'a private source' bulkhead run mine.yaml
+expect 0 'its artifacts' bulkhead artifacts @latest
+has '  say it' "$out" 'trusted, private'
+expect 0 'their way' bulkhead provenance @latest copy
+has '  says it' "$out" '  trusted, private'
+expect 0 'a copy' bulkhead get @latest copy --to copy
+has '  says it' "$errs" 'copy: trusted, private, 5 bytes'
+expect 0 'as JSON' bulkhead get @latest copy --to copy --force -o json
+has '  says it' "$out" '"private":true'
+
+# --- a plan as a picture
+cat > gates.yaml << 'YAML'
+version: 1
+name: gates
+secrets: {k: {env: K}}
+agents:
+  - {name: reader, untrusted: true, run: "true", outputs: [p.json]}
+  - {name: user, inputs: [p.json], accept: {p.json: {validate: {kind: json, max_size: 1KiB}}}, secrets: [k], gate: approve, run: "true"}
+YAML
+expect 0 'a plan' bulkhead plan gates.yaml
+has 'says what its label is about' "$out" 'user: box user, what it makes is tainted (p.json ← reader (untrusted: true)); its box is trusted: let in by validate'
+expect 0 'a plan as dot' bulkhead plan gates.yaml --format dot
+has 'shows gates' "$out" '\ngate: a person approves\ngate: p.json, by validate'
+has 'and powers' "$out" 'user (trusted)\npower: secret k'
+expect 0 'a plan as mermaid' bulkhead plan gates.yaml --format mermaid
+has 'shows gates' "$out" '<br/>gate: a person approves<br/>gate: p.json, by validate'
+has 'and powers' "$out" 'user (trusted)<br/>power: secret k'
+
 # --- what comes back is what it was
 cat > again.yaml << 'YAML'
 version: 1

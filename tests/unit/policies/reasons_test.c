@@ -136,6 +136,17 @@ static void a_detail_says_what_else_mends_it(void **state)
          "keep the value out of what the agent writes; give the credential to an endpoint, where it can be used and "
          "not "
          "had; and change it, if the output is known to others"},
+        {BH_REASON_EXIT, 1, "run exited with code 1; 2 connections or calls were denied: x.org:443 (not-listed), y:1",
+         "add \"x.org:443\" to 'network.allow' of the agent, if it is to reach that; else read its last lines with "
+         "'bulkhead logs RUN -a AGENT --tail 20'"},
+        {BH_REASON_EXIT, 1, "run exited with code 1; 1 connection or call was denied: x\"y:443 (not-listed)",
+         "read its last lines with 'bulkhead logs RUN -a AGENT --tail 20'"},
+        {BH_REASON_EXIT, 1, "run exited with code 1; 1 connection or call was denied: GET /v of e (not-allowed)",
+         "read its last lines with 'bulkhead logs RUN -a AGENT --tail 20'"},
+        {BH_REASON_EXIT, 1, "run exited with code 1; 2 connections or calls were denied",
+         "read its last lines with 'bulkhead logs RUN -a AGENT --tail 20'; what was denied is withheld: a tainted "
+         "agent has "
+         "chosen it ('bulkhead audit --run RUN -a AGENT' has it)"},
         {BH_REASON_TIMEOUT, -1, "prepare took longer than 1s",
          "raise 'timeout.prepare' of the agent, or make the step shorter"},
         {BH_REASON_CHECK, 0, "none of the 3 attempts that passed left one finite decimal in 's/x' (1 by exit)",
@@ -177,6 +188,10 @@ static void a_remedy_leads_to_the_attempt_it_is_about(void **state)
         BH_CLEANUP_FREE char *got = bh_remedy_of_attempt(rows[i].remedy, rows[i].attempt);
         T_STR(got, rows[i].want);
     }
+    BH_CLEANUP_FREE char *tainted = bh_remedy_of_tainted(bh_reason_remedy(BH_REASON_EXIT, 1));
+    T_STR(tainted, "read its last lines with 'bulkhead logs RUN -a AGENT --content --tail 20'");
+    BH_CLEANUP_FREE char *other = bh_remedy_of_tainted("raise 'timeout'");
+    T_STR(other, "raise 'timeout'");
     static const enum bh_reason reads[] = {BH_REASON_EXIT, BH_REASON_SIGNAL, BH_REASON_CHECK};
     for (size_t i = 0; i < BH_ARRAY_LEN(reads); i++) {
         BH_CLEANUP_FREE char *got = bh_remedy_of_attempt(bh_reason_info(reads[i])->remedy, 2);
