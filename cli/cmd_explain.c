@@ -178,6 +178,12 @@ static void tell_gate(const struct story *s, const struct bh_gate_fact *gate, st
     char when[BH_WALL_TEXT];
     const char *by = bh_val_str_of(gate->facts, "by"), *reason = bh_val_str_of(gate->facts, "reason");
     bh_buf_addf(out, "  gate%s '%s' ", gate->of_stage ? " of stage" : "", gate->name);
+    if (bh_gate_pending(gate)) {
+        bh_buf_addf(out, "was decided at %s: ", bh_wall_format(bh_gate_pending(gate)->at, when));
+        bh_gate_tell_pending(s->run, gate, out);
+        bh_buf_addc(out, '\n');
+        return;
+    }
     if (gate->status == BH_GATE_IS_ASKED) {
         bh_buf_addf(out, "waits for a decision since %s: ", bh_wall_format(gate->asked, when));
         bh_gate_tell_size(gate, out);

@@ -64,6 +64,33 @@ has 'the run says what waits, and how to decide' "$(cat run.err)" "asking    pub
 has '  with the command' "$(cat run.err)" "bulkhead approve $run publisher"
 has 'explain says so too' "$(bulkhead explain "$run" publisher)" "waits for a decision since"
 has 'and show' "$(bulkhead show "$run")" "'bulkhead approve $run publisher' decides"
+has 'and ps' "$(bulkhead ps 2>&1)" 'running, asks: publisher'
+same '  as JSON too' "$(bulkhead ps -o json | field '[0]["asks"]')" "['publisher']"
+got=0
+said=$(python3 - "$work/bin/bulkhead" approve "$run" publisher << 'PY'
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+seen = b""
+while True:
+    try:
+        part = os.read(fd, 4096)
+    except OSError:
+        break
+    if not part:
+        break
+    if b"[y/N]" in part and b"[y/N]" not in seen:
+        os.write(fd, b"n\n")
+    seen += part
+print(seen.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+PY
+) || got=$?
+same 'who answers no has decided nothing' "$got" 2
+has '  and is told so' "$said" "nothing was decided about 'publisher'"
+has '  and what there is to say' "$said" "'bulkhead reject $run publisher' keeps it out"
+lacks '  and not to read the manual' "$said" "see 'bulkhead help'"
 expect 2 'approve needs a terminal or what was seen' bulkhead approve "$run" publisher
 has '  it shows what would pass' "$out" 'page'
 has '  its label, and why' "$out" 'tainted (untrusted: true)'
@@ -90,6 +117,8 @@ same 'a gate that is no accept clears no label' "$(bulkhead show "$run" -o json 
 same 'the verdict is in the audit log' "$(audited gate approve publisher)" 1
 expect 0 'saying it again changes nothing' bulkhead approve "$run" publisher --digest "$page"
 has '  and says so' "$out" 'as it was before'
+expect 2 '  but what was seen has to be what passed' bulkhead approve "$run" publisher --digest 000000000000
+has '  by name' "$errs" "is not what would pass the gate 'publisher' now"
 expect 2 'saying the opposite is too late' bulkhead reject "$run" publisher --digest "$page"
 has '  by whom it was decided' "$errs" 'is approved already, by '
 
@@ -117,8 +146,6 @@ asked one.yaml publisher
 kill_run
 wait_for_none
 expect 0 'a decision about a run that is dead' bulkhead approve "$run" publisher --digest "$(question publisher)"
-expect 2 '  but what was seen has to be what passed' bulkhead approve "$run" publisher --digest 000000000000
-has '  by name' "$errs" "is not what would pass the gate 'publisher' now"
 expect 0 '  counts when it is taken up' bulkhead run --resume "$run"
 lacks '  without asking' "$errs" 'asking'
 same '  who had succeeded did not run again' "$(shown '["agents"][0]["attempts"].__len__()')" 1
@@ -159,6 +186,9 @@ has '  show has the newest' "$(bulkhead show "$run")" ': CCC; counts at'
 expect 0 'and back' bulkhead approve "$run" publisher --digest "$asks" -o json
 same '  says so too' "$(json '["replaces"]')" reject
 expect 0 '  for when it is resumed' bulkhead run --resume "$run"
+lacks '  without asking' "$errs" 'asking'
+same '  nothing is pending then' "$(shown '["gates"][0]["status"]') $(shown '["gates"][0]["pending"]')" 'approved None'
+same '  each decision is one line of the audit log' "$(audited gate approve publisher)$(audited gate reject publisher)" 21
 
 sed 's/    gate: approve/    gate: approve\n    timeout: 1s/' one.yaml > late.yaml
 expect 1 'nobody decides in time' bulkhead run late.yaml
@@ -166,6 +196,7 @@ has '  that is the reason' "$errs" "timeout(gate): gate 'publisher' was not deci
 run=@latest
 same '  in show' "$(shown '["failure"]["reason"]')" 'timeout(gate)'
 run=$(shown '["run"]')
+has '  explain says that one can decide now' "$(bulkhead explain "$run" publisher)" "decide now with 'bulkhead approve $run publisher'"
 expect 0 'it may be decided when it is over' bulkhead approve "$run" publisher --digest "$(question publisher)"
 expect 0 '  and goes on' bulkhead run --resume "$run"
 
@@ -199,9 +230,6 @@ cat > twice.yaml << 'YAML'
 version: 1
 name: twice
 agents:
-lacks '  without asking' "$errs" 'asking'
-same '  nothing is pending then' "$(shown '["gates"][0]["status"]') $(shown '["gates"][0]["pending"]')" 'approved None'
-same '  each decision is one line of the audit log' "$(audited gate approve publisher)$(audited gate reject publisher)" 21
   - {name: reader, untrusted: true, run: echo data > out/page, outputs: [page]}
   - name: first
     inputs: [page]
