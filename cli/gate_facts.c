@@ -11,6 +11,7 @@ void bh_gate_facts_fini(struct bh_gate_facts *gates)
     for (size_t i = 0; i < gates->len; i++) {
         bh_free(gates->items[i].name);
         bh_val_free(gates->items[i].facts);
+        bh_decision_fini(&gates->items[i].filed);
     }
     bh_free(gates->items);
     *gates = (struct bh_gate_facts){0};
@@ -62,15 +63,27 @@ static int on_event(void *arg, int64_t seq BH_UNUSED, struct bh_wall at, const c
     return 0;
 }
 
+/* A file that is no decision is none: whoever drives the run says so. */
+static void read_filed(const struct bh_cli_run *run, struct bh_gate_fact *gate)
+{
+    const char *digest = bh_val_str_of(gate->facts, "digest");
+    BH_CLEANUP_ERR struct bh_err *err = NULL;
+    if (digest && bh_decision_read(&run->home, run->id, digest, &gate->filed, &err) != 0)
+        gate->filed = (struct bh_decision){0};
+}
+
 int bh_gate_facts_read(const struct bh_cli_run *run, struct bh_gate_facts *ret, struct bh_err **err)
 {
     struct bh_gate_facts gates = {0};
     int rc = bh_store_replay(run->store, run->id, on_event, &gates, err);
-    if (rc != 0)
+    if (rc != 0) {
         bh_gate_facts_fini(&gates);
-    else
-        *ret = gates;
-    return rc;
+        return rc;
+    }
+    for (size_t i = 0; i < gates.len; i++)
+        read_filed(run, &gates.items[i]);
+    *ret = gates;
+    return 0;
 }
 
 const struct bh_gate_fact *bh_gate_facts_find(const struct bh_gate_facts *gates, const char *name)
@@ -94,9 +107,27 @@ const char *bh_gate_status_text(enum bh_gate_status status)
     return texts[status];
 }
 
+const struct bh_decision *bh_gate_pending(const struct bh_gate_fact *gate)
+{
+    bool told = gate->status == BH_GATE_IS_APPROVED || (gate->status == BH_GATE_IS_REJECTED && !gate->filed.approved);
+    return gate->filed.by && !told ? &gate->filed : NULL;
+}
+
 bool bh_gate_is_waiting(const struct bh_cli_run *run, const struct bh_gate_fact *gate)
 {
-    return gate->status == BH_GATE_IS_ASKED && bh_streq(run->row.status, "running");
+    return gate->status == BH_GATE_IS_ASKED && !bh_gate_pending(gate) && bh_streq(run->row.status, "running");
+}
+
+static struct bh_val *pending_to_val(const struct bh_decision *d)
+{
+    if (!d)
+        return bh_val_null();
+    struct bh_val *v = bh_val_map();
+    bh_val_set_str(v, "verdict", d->approved ? "approve" : "reject");
+    bh_val_set_str(v, "by", d->by);
+    bh_cli_set_time(v, "at", d->at);
+    bh_val_set_str(v, "reason", d->reason);
+    return v;
 }
 
 struct bh_val *bh_gate_facts_to_val(const struct bh_cli_run *run, const struct bh_gate_facts *gates)
@@ -114,6 +145,7 @@ struct bh_val *bh_gate_facts_to_val(const struct bh_cli_run *run, const struct b
         bh_cli_set_time(v, "ended", g->ended);
         for (size_t k = 0; k < BH_ARRAY_LEN(keys); k++)
             bh_val_set_str(v, keys[k], bh_val_str_of(g->facts, keys[k]));
+        bh_val_set(v, "pending", pending_to_val(bh_gate_pending(g)));
         const struct bh_val *artifacts = bh_val_get(g->facts, "artifacts");
         bh_val_set(v, "artifacts", artifacts ? bh_val_copy(artifacts) : bh_val_list());
     }
@@ -129,4 +161,15 @@ void bh_gate_tell_size(const struct bh_gate_fact *gate, struct bh_buf *out)
     bh_buf_addf(out, "%zu %sartifact%s", n, n > 0 && tainted == n ? "tainted " : "", n == 1 ? "" : "s");
     if (tainted > 0 && tainted < n)
         bh_buf_addf(out, " (%zu of them tainted)", tainted);
+}
+
+void bh_gate_tell_pending(const struct bh_cli_run *run, const struct bh_gate_fact *gate, struct bh_buf *out)
+{
+    const struct bh_decision *d = bh_gate_pending(gate);
+    bh_buf_addf(out, "%s by %s%s%s; ", d->approved ? "approved" : "rejected", d->by, d->reason ? ": " : "",
+                d->reason ? d->reason : "");
+    if (bh_home_run_is_owned(&run->home, run->id))
+        bh_buf_adds(out, "the run takes it up now");
+    else
+        bh_buf_addf(out, "counts at 'bulkhead run --resume %s'", run->id);
 }
