@@ -96,6 +96,17 @@ static void tell_lines(const struct story *s, const struct bh_attempt_row *attem
                     "find it by HTTPS_PROXY and its like, and no name is resolved in a box\n");
 }
 
+/* A log of its own: the command of a gate has read what is tainted, whatever the agent is. */
+static void tell_gate_lines(const struct story *s, const struct bh_attempt_row *attempt, struct bh_buf *out)
+{
+    BH_CLEANUP_FREE char *log = bh_asprintf("%s.gate", attempt->instance);
+    BH_CLEANUP_BUF struct bh_buf lines = BH_BUF_INIT;
+    if (bh_log_tail(s->run, log, 1, "", &lines) > 0)
+        bh_buf_addf(out,
+                    "  what the command of its gate printed is withheld: 'bulkhead logs %s -a %s --content' shows it\n",
+                    s->run->id, attempt->agent);
+}
+
 static void tell_remedy(const struct story *s, const char *agent, const char *lead, const char *remedy,
                         struct bh_buf *out)
 {
@@ -160,6 +171,7 @@ static void tell_ending(const struct story *s, const struct bh_attempt_row *atte
         BH_CLEANUP_FREE char *remedy = bh_remedy_of_attempt(shown, number_of(s, attempt));
         tell_remedy(s, attempt->agent, "  remedy: ", remedy, out);
         tell_lines(s, attempt, out);
+        tell_gate_lines(s, attempt, out);
     }
     if (last)
         tell_limits(attempt, out);

@@ -41,10 +41,10 @@ struct viewer {
     struct tail_line *kept; /* a ring of `tail` lines */
     size_t n_kept, next_kept;
     regex_t grep;
-    bool has_grep, skipping;
+    bool has_grep, skipping, content;
     struct bh_map *tainted; /* names of agents whose lines are withheld */
     size_t n_withheld;
-    const char *withheld_from; /* the first of them, a value of `tainted` */
+    const char *withheld_from; /* the first of them, a value of `tainted` or of a log's tags */
     bool several_withheld;
     struct bh_log_printer *printer;
 };
@@ -66,10 +66,12 @@ static bool wants_log(void *arg, const struct bh_log_tags *tags)
 static bool is_withheld(struct viewer *v, const struct bh_log_tags *tags)
 {
     const char *name = bh_map_get(v->tainted, tags->agent);
+    if (!name && tags->tainted && !v->content)
+        name = tags->agent;
     if (!name || v->skipping)
         return name != NULL;
     v->n_withheld++;
-    v->several_withheld = v->several_withheld || (v->withheld_from && v->withheld_from != name);
+    v->several_withheld = v->several_withheld || (v->withheld_from && !bh_streq(v->withheld_from, name));
     v->withheld_from = v->withheld_from ? v->withheld_from : name;
     return true;
 }
@@ -237,8 +239,9 @@ static int check_name(const struct viewer *v, const char *what, const char *name
 /* What those wrote who read others' text is not put before who only looks at a run. */
 static void remember_tainted(struct viewer *v, const struct bh_agent_row *rows, size_t n)
 {
+    v->content = bh_args_has(v->args, "content");
     v->tainted = bh_map_new(bh_free);
-    for (size_t i = 0; i < n && !bh_args_has(v->args, "content"); i++) {
+    for (size_t i = 0; i < n && !v->content; i++) {
         if (!bh_streq(rows[i].label, "trusted"))
             bh_map_put(v->tainted, rows[i].name, bh_strdup(rows[i].name));
     }

@@ -86,6 +86,7 @@ static void make_members(struct bh_log_printer *p, const struct bh_log_tags *tag
     bh_val_set_int(v, "try", tags->try_);
     bh_val_set_str(v, "instance", tags->instance);
     bh_val_set_str(v, "box", tags->box);
+    bh_val_set_bool(v, "tainted", tags->tainted);
     bh_val_set_str(v, "stream", line->gap ? NULL : bh_stream_text(line->stream));
     bh_json_format(v, &p->prefix);
     p->prefix.data[--p->prefix.len] = '\0';

@@ -51,6 +51,7 @@ struct bh_capture *bh_capture_new(const char *path, const struct bh_log_tags *ta
         .box = bh_arena_strdup(arena, tags->box),
         .attempt = tags->attempt,
         .try_ = tags->try_,
+        .tainted = tags->tainted,
     };
     return c;
 }

@@ -136,7 +136,8 @@ static void leave_box(struct bh_execution *e)
 static char *note_of(const struct bh_execution *e)
 {
     BH_CLEANUP_FREE char *log = bh_capture_problem(e->capture), *ways = e->ways ? bh_ways_text(e->ways) : NULL;
-    const char *const parts[] = {e->note, ways, log};
+    BH_CLEANUP_FREE char *gate_log = e->gate_log ? bh_capture_problem(e->gate_log) : NULL;
+    const char *const parts[] = {e->note, ways, log, gate_log};
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
     for (size_t i = 0; i < BH_ARRAY_LEN(parts); i++) {
         if (parts[i])
@@ -193,6 +194,7 @@ static void conclude(evutil_socket_t fd, short what, void *arg)
     leave_box(e);
     bh_x_drop_start(e);
     bh_capture_unref(BH_TAKE(e->capture));
+    bh_capture_unref(BH_TAKE(e->gate_log));
     struct bh_result result = e->result;
     e->result = (struct bh_result){0};
     e->host->ended(e->host->arg, e, &result);
@@ -628,9 +630,8 @@ static void enter_shared_box(struct bh_execution *e)
 
 /* --- life --- */
 
-static struct bh_capture *open_log(const struct bh_execution *e)
+static struct bh_capture *open_log(const struct bh_execution *e, const char *path, bool tainted)
 {
-    BH_CLEANUP_FREE char *path = log_path(e);
     const struct bh_log_tags tags = {
         .run = e->lease.run.s,
         .stage = e->lease.stage,
@@ -639,8 +640,18 @@ static struct bh_capture *open_log(const struct bh_execution *e)
         .box = e->lease.box.id,
         .attempt = e->lease.attempt,
         .try_ = e->lease.try_,
+        .tainted = tainted,
     };
     return bh_capture_new(path, &tags, e->lease.limits.of[BH_LIMIT_OUTPUT]);
+}
+
+/* A gate's command is no agent: what it prints of a tainted artifact is not the text of a trusted one. */
+static void open_logs(struct bh_execution *e)
+{
+    BH_CLEANUP_FREE char *path = log_path(e);
+    BH_CLEANUP_FREE char *of_gate = bh_asprintf("%s/logs/%s.gate.log", e->run->dir, e->lease.instance.s);
+    e->capture = open_log(e, path, e->lease.tainted);
+    e->gate_log = e->lease.n_gates > 0 ? open_log(e, of_gate, true) : NULL;
 }
 
 void bh_x_begin(struct bh_execution *e)
@@ -669,7 +680,7 @@ struct bh_execution *bh_execution_start(const struct bh_execution_host *host, st
     e->stdin_fd = -1;
     e->later = evtimer_new(host->loop, conclude, e);
     BH_ASSERT(e->later);
-    e->capture = open_log(e);
+    open_logs(e);
     bh_x_pass_gates(e);
     return e;
 }
@@ -719,6 +730,7 @@ void bh_execution_free(struct bh_execution *e)
     bh_x_leave_server(e);
     bh_x_drop_start(e);
     bh_capture_unref(e->capture);
+    bh_capture_unref(e->gate_log);
     event_free(e->later);
     bh_close(e->stdin_fd);
     for (size_t i = 0; e->outputs && i < e->n_outputs; i++)

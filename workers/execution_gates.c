@@ -20,7 +20,7 @@ static struct bh_validation *start(struct bh_execution *e, const struct bh_valid
         .host = e->host,
         .run = e->run,
         .lease = &e->lease,
-        .capture = e->capture,
+        .capture = inputs ? e->gate_log : e->capture,
         .items = items,
         .n_items = n,
         .is_gate = inputs,

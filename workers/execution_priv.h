@@ -56,6 +56,7 @@ struct bh_execution {
     struct bh_lease lease;
     struct bh_arena *arena; /* what exec specs point to */
     struct bh_capture *capture;
+    struct bh_capture *gate_log;  /* what commands of gates print, who have read what is tainted; NULL: no gates */
     struct bh_box_handle *own;    /* a box of its own, or */
     struct bh_shared_use *use;    /* its stay in a shared one */
     struct bh_box *box;           /* of either, once it is there */

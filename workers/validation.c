@@ -4,7 +4,7 @@
  *
  *   LOOKING --on_looked--> [MAKING --on_created--> RUNNING --on_ran--> LEAVING --go_on--> MAKING …] ENDED --go_on--> fn
  *
- * From every state there is end_with() to ENDED. What a command prints goes to the agent's log.
+ * From every state there is end_with() to ENDED. What a command prints goes to the log that it is given.
  */
 #include "workers/validation.h"
 

@@ -310,6 +310,18 @@ expect 0 'what is endorsed' bulkhead run endorse.yaml -p 'text={"n":1}'
 run=$(bulkhead ps --all -o json | field '[0]["run"]')
 same '  leads to trusted data' "$(bulkhead artifacts "$run" -o json | python3 -c 'import json,sys; print(next(a["label"] for a in json.load(sys.stdin) if a["name"] == "seen"))')" trusted
 same '  and is audited as an override' "$(audited override endorse writer)" 1
+same '  the agent is trusted' "$(bulkhead show "$run" -o json | field '["agents"][1]["label"]')" trusted
+expect 0 '  but what its gate printed of the tainted text' bulkhead logs "$run"
+lacks '    is not in its log' "$out$errs" judge
+has '    which says so' "$errs" "lines of 'writer' are withheld"
+has '    and has its own' "$out" begun
+lacks '    nor in that as JSON' "$(bulkhead logs "$run" -o json 2> /dev/null)" judge
+has '    which tells with --content whose text it is' "$(bulkhead logs "$run" -a writer --content -o json | grep judge | head -n 1)" '"tainted":true'
+has '    from the text of the agent' "$(bulkhead logs "$run" -a writer -o json 2> /dev/null | grep begun)" '"tainted":false'
+expect 5 '  nor where the gate is shut' bulkhead run endorse.yaml -p 'text={"n":7}'
+lacks '    in what the run says' "$out$errs" judge
+lacks '    nor in explain' "$(bulkhead explain @latest writer)$(bulkhead explain @latest writer -o json)" 'judge ['
+has '    which says what does show it' "$(bulkhead explain @latest writer)" "what the command of its gate printed is withheld: 'bulkhead logs "
 
 # --- a power behind a gate ---
 

@@ -26,6 +26,7 @@ const char *bh_stream_text(enum bh_stream s);
 struct bh_log_tags {
     const char *run, *stage, *agent, *instance, *box;
     int64_t attempt, try_;
+    bool tainted; /* its lines may be others' text */
 };
 
 struct bh_log_writer;

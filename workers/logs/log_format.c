@@ -66,6 +66,7 @@ void bh_log_head_encode(struct bh_buf *out, const struct bh_log_tags *tags)
     put_text(&body, tags->agent);
     put_text(&body, tags->instance);
     put_text(&body, tags->box);
+    put_le(&body, tags->tainted ? 1 : 0, 1); /* logs of before have no such byte */
     bh_buf_add(out, BH_LOG_MAGIC, BH_LOG_MAGIC_LEN);
     put_le(out, body.len, 4);
     bh_buf_add(out, body.data, body.len);
@@ -91,6 +92,7 @@ bool bh_log_tags_decode(const char *data, size_t len, struct bh_log_tags *ret)
         at += 16;
         good = get_text(&at, end, &tags.run) && get_text(&at, end, &tags.stage) && get_text(&at, end, &tags.agent) &&
                get_text(&at, end, &tags.instance) && get_text(&at, end, &tags.box);
+        tags.tainted = good && at < end && *at != 0;
     }
     if (!good) {
         bh_log_tags_fini(&tags);

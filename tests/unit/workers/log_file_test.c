@@ -20,8 +20,14 @@
 #define OUT BH_STREAM_STDOUT
 #define ERR BH_STREAM_STDERR
 
-static const struct bh_log_tags tags = {
-    .run = "r1", .stage = "", .agent = "writer", .instance = "r1-000001", .box = "crew", .attempt = 2, .try_ = 3};
+static const struct bh_log_tags tags = {.run = "r1",
+                                        .stage = "",
+                                        .agent = "writer",
+                                        .instance = "r1-000001",
+                                        .box = "crew",
+                                        .attempt = 2,
+                                        .try_ = 3,
+                                        .tainted = true};
 
 struct fixture {
     char *dir, *path;
@@ -108,6 +114,7 @@ static void test_tags_come_back(void **state)
     T_STR(got->box, "crew");
     T_INT(got->attempt, 2);
     T_INT(got->try_, 3);
+    T_TRUE(got->tainted);
     expect_end(f);
 }
 

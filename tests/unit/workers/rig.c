@@ -479,9 +479,9 @@ const struct bh_result *rig_run(struct rig *r, struct bh_lease *lease)
     return rig_result(r, rig_send(r, lease));
 }
 
-char *rig_log(struct rig *r, struct bh_instance_id instance)
+static char *read_log(struct rig *r, struct bh_instance_id instance, const char *of)
 {
-    BH_CLEANUP_FREE char *path = bh_asprintf("%s/runs/%s/logs/%s.log", r->home, r->run.s, instance.s);
+    BH_CLEANUP_FREE char *path = bh_asprintf("%s/runs/%s/logs/%s%s.log", r->home, r->run.s, instance.s, of);
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT, errors = BH_BUF_INIT;
     struct bh_log_reader *reader = NULL;
     struct bh_log_line line;
@@ -495,6 +495,16 @@ char *rig_log(struct rig *r, struct bh_instance_id instance)
     bh_buf_addc(&out, '|');
     bh_buf_add(&out, errors.data, errors.len);
     return bh_buf_take(&out);
+}
+
+char *rig_log(struct rig *r, struct bh_instance_id instance)
+{
+    return read_log(r, instance, "");
+}
+
+char *rig_gate_log(struct rig *r, struct bh_instance_id instance)
+{
+    return read_log(r, instance, ".gate");
 }
 
 void rig_expect_object(struct rig *r, const struct bh_result_output *output, const char *name, const char *text)

@@ -86,4 +86,5 @@ const struct bh_result *rig_result(struct rig *r, struct bh_instance_id instance
 const struct bh_result *rig_run(struct rig *r, struct bh_lease *lease);
 /* Both texts of the log: "stdout|stderr", lines without an end marked by "\\". */
 char *rig_log(struct rig *r, struct bh_instance_id instance);
+char *rig_gate_log(struct rig *r, struct bh_instance_id instance); /* of its gates' commands */
 void rig_expect_object(struct rig *r, const struct bh_result_output *output, const char *name, const char *text);
