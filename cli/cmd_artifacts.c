@@ -295,6 +295,25 @@ static int open_object(const struct bh_cli_run *run, const struct bh_artifact_ro
     return rc;
 }
 
+/* A terminal obeys what it is shown. */
+static int to_stdout(const struct bh_args *args, const struct bh_cli_run *run, const struct bh_artifact_row *row,
+                     int from, struct bh_err **err)
+{
+    bool trusted = bh_streq(row->label, "trusted");
+    if (trusted || !isatty(STDOUT_FILENO) || bh_args_has(args, "content"))
+        return fflush(stdout) == 0 ? copy_bytes(from, STDOUT_FILENO, err)
+                                   : bh_err_set(err, BH_E_IO, errno, "cannot write");
+    int rc = bh_err_set(err, BH_E_USAGE, 0,
+                        "'%s' is tainted, and standard output is a terminal, which obeys what it is "
+                        "shown",
+                        row->name);
+    bh_err_hint(err,
+                "look at it by 'bulkhead get %s %s --to - | less', copy it into a file with --to PATH, or see its "
+                "bytes as they are with --content",
+                run->id, row->name);
+    return rc;
+}
+
 static int get_one(const struct bh_args *args, const struct bh_cli_run *run, const struct artifacts *a,
                    struct bh_err **err)
 {
@@ -306,8 +325,7 @@ static int get_one(const struct bh_args *args, const struct bh_cli_run *run, con
     if (rc != 0)
         return rc;
     if (bh_streq(bh_args_get(args, "to"), "-"))
-        return fflush(stdout) == 0 ? copy_bytes(from, STDOUT_FILENO, err)
-                                   : bh_err_set(err, BH_E_IO, errno, "cannot write");
+        return to_stdout(args, run, row, from, err);
     BH_CLEANUP_FREE char *to = target_path(args, row->name);
     mode_t mode = bh_args_has(args, "exec") || (row->executable && !bh_streq(row->label, "tainted")) ? 0777 : 0666;
     rc = check_target(to, err);
@@ -334,6 +352,7 @@ static const struct bh_opt get_opts[] = {
     {"to", 0, BH_OPT_VALUE, "PATH", "where to; a folder, a file, or - for standard output"},
     {"force", 0, BH_OPT_FLAG, NULL, "replace an existing file"},
     {"exec", 0, BH_OPT_FLAG, NULL, "make it executable"},
+    {"content", 0, BH_OPT_FLAG, NULL, "bytes of a tainted artifact to a terminal, too"},
 };
 
 const struct bh_cmd bh_cmd_get = {
@@ -342,6 +361,7 @@ const struct bh_cmd bh_cmd_get = {
     .summary = "copy an artifact out of the content store",
     .more =
         "Never replaces a file without --force, and says the artifact's label. The bytes are verified first. "
+        "Those of a tainted artifact go to a terminal only with --content. "
         "With -o json: {\"name\",\"to\",\"size\",\"digest\",\"label\",\"private\"}, unless the bytes themselves go to "
         "standard output.",
     .example = "bulkhead get @latest scores.csv --to ./scores.csv",

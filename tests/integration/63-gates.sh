@@ -122,6 +122,19 @@ has '  by name' "$errs" "is not what would pass the gate 'publisher' now"
 expect 2 'saying the opposite is too late' bulkhead reject "$run" publisher --digest "$page"
 has '  by whom it was decided' "$errs" 'is approved already, by '
 
+# --- bytes of the tainted and a terminal ---
+
+if command -v script > /dev/null; then
+  expect 2 'the bytes of a tainted artifact are not shown to a terminal' script -qec "$work/bin/bulkhead get $run page --to -" /dev/null
+  has '  it says why' "$out" "'page' is tainted, and standard output is a terminal"
+  has '  and what to do' "$out" "bulkhead get $run page --to - | less"
+  lacks '  not one of them' "$out" 'a page'
+  expect 0 '  but where they are asked for' script -qec "$work/bin/bulkhead get $run page --to - --content" /dev/null
+  has '  they are as they are' "$out" $'a page \033[31mred'
+fi
+expect 0 '  and to a pipe they go' bulkhead get "$run" page --to -
+has '  as they are' "$out" $'a page \033[31mred'
+
 # --- rejected, then after all ---
 
 asked one.yaml publisher
