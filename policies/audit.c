@@ -3,7 +3,8 @@
  * Adds to the audit log: under a lock, behind what is there, synced before it returns. What a crash left behind the
  * mark of the log's end is taken over where it is whole and follows on; half a line is taken away, since nobody was
  * told that it was noted. Everything else that is wrong with the log stays as it is for whoever verifies it, and
- * adding goes on behind it.
+ * adding goes on behind it; where the mark itself is gone or cannot be read, a line says so, since the next mark would
+ * hide that lines may have gone with it.
  */
 #include "policies/audit.h"
 
@@ -101,8 +102,18 @@ static int read_from(int fd, int64_t offset, int64_t size, struct bh_buf *out)
     return 0;
 }
 
-/* Where the next line goes, and behind which. 0, or -1 with errno. */
-static int find_end(int folder, int fd, struct bh_audit_head *head)
+/* A mark before the first line, so that whoever dies behind that line leaves no log without one. */
+static int make_mark(int folder)
+{
+    const struct bh_audit_head none = {0};
+    if (bh_audit_head_write(folder, &none) < 0)
+        return -1;
+    BH_CLEANUP_FD int fd = openat(folder, BH_AUDIT_HEAD, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    return fd < 0 || fsync(fd) < 0 || fsync(folder) < 0 ? -1 : 0;
+}
+
+/* Where the next line goes, and behind which; what is wrong with the mark, or NULL. 0, or -1 with errno. */
+static int find_end(int folder, int fd, struct bh_audit_head *head, const char **ret_mark)
 {
     BH_CLEANUP_BUF struct bh_buf rest = BH_BUF_INIT;
     struct stat st;
@@ -112,6 +123,9 @@ static int find_end(int folder, int fd, struct bh_audit_head *head)
         return -1;
     if (found != 1)
         *head = (struct bh_audit_head){0};
+    *ret_mark = found == 1 || st.st_size == 0 ? NULL : found == 0 ? "gone" : "unreadable";
+    if (found != 1 && st.st_size == 0 && make_mark(folder) < 0)
+        return -1;
     if (st.st_size == head->size)
         return 0;
     int64_t from = st.st_size > head->size ? head->size : st.st_size;
@@ -133,16 +147,27 @@ static bool ends_line(int fd, int64_t size)
     return size == 0 || pread(fd, &last, 1, size - 1) != 1 || last == '\n';
 }
 
+static void add_about_mark(struct bh_buf *text, struct bh_audit_head *head, const char *mark)
+{
+    BH_CLEANUP_VAL struct bh_val *fields = bh_val_map();
+    bh_val_set_str(fields, "what", BH_AUDIT_ABOUT_MARK);
+    bh_val_set_str(fields, "mark", mark);
+    bh_audit_line_add(text, head, BH_AUDIT_OVERRIDE, fields);
+}
+
 static int add_behind(int folder, int fd, const struct bh_audit_entry *entries, size_t n)
 {
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     struct bh_audit_head head;
-    if (find_end(folder, fd, &head) < 0)
+    const char *mark;
+    if (find_end(folder, fd, &head, &mark) < 0)
         return -1;
     bool first = head.size == 0;
     if (!ends_line(fd, head.size))
         bh_buf_addc(&text, '\n');
     head.size += (int64_t)text.len;
+    if (mark)
+        add_about_mark(&text, &head, mark);
     for (size_t i = 0; i < n; i++)
         bh_audit_line_add(&text, &head, entries[i].kind, entries[i].fields);
     if (bh_write_all(fd, text.data, text.len) < 0 || fdatasync(fd) < 0)

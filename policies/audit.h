@@ -7,8 +7,9 @@
  *
  * `hash` is the digest of the line's bytes before `,"hash":`, `prev` the hash of the line before (of the first: all
  * zeros), so that a line that was changed, taken out or moved is found. Where the log ends stands in HOME/audit/head
- * too, so that lines that were cut off its end are found. There is no key in it: who can write both files can forge
- * both.
+ * too, so that lines that were cut off its end are found. Where that is gone, or broken, what is added next comes
+ * behind an `override` that says so, and what verifies the log names it from then on. There is no key in it: who can
+ * write both files can forge both.
  *
  * Never in it: contents, and values of secrets. Every function opens the files for itself and may be called from any
  * thread; all block on the disk and on whoever else is adding.

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/home.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/val.h"
 #include "policies/audit_priv.h"
 
@@ -163,6 +164,12 @@ static void check_place(struct check *c, const struct bh_audit_line *line)
         wrong(report, report->lines, "does not follow on the line before: one of the two was put in another's place");
 }
 
+static bool is_about_mark(const struct bh_val *line)
+{
+    return bh_streq(bh_val_str_of(line, "kind"), bh_audit_kind_text(BH_AUDIT_OVERRIDE)) &&
+           bh_streq(bh_val_str_of(line, "what"), BH_AUDIT_ABOUT_MARK);
+}
+
 static bool check_line(void *arg, const char *text, size_t len)
 {
     struct check *c = arg;
@@ -172,6 +179,10 @@ static bool check_line(void *arg, const char *text, size_t len)
         wrong(c->report, c->report->lines, "is no line of an audit log");
         return true;
     }
+    if (is_about_mark(line.map))
+        wrong(c->report, c->report->lines,
+              "was added where the mark of the log's end was gone or broken: nobody can tell whether lines are missing "
+              "before it");
     bh_val_free(line.map);
     if (!line.sealed)
         wrong(c->report, c->report->lines, "was changed: its hash is not that of its text");

@@ -8,6 +8,8 @@
 #define BH_AUDIT_FOLDER "audit"
 #define BH_AUDIT_LOG "audit.jsonl"
 #define BH_AUDIT_HEAD "head"
+/* `what` of the override that is added where the head was gone or no head: lines may be missing before it. */
+#define BH_AUDIT_ABOUT_MARK "audit-mark"
 
 enum { BH_AUDIT_LINE_MAX = 1024 * 1024 };
 

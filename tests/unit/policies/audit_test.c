@@ -239,19 +239,61 @@ static void what_is_no_line(void **state)
     }
 }
 
-static void the_mark_is_gone_or_broken(void **state)
+static void the_mark_is_gone(void **state)
 {
     (void)state;
     add_five();
     T_INT(unlink(head), 0);
     finds(5, 0, "the mark of its end is gone");
-    add(BH_AUDIT_CALL, "six"); /* makes it again */
-    finds(6, 0, NULL);
+    add(BH_AUDIT_CALL, "seven"); /* makes it again, which heals nothing */
+    finds(7, 6, "the mark of the log's end was gone");
+    add(BH_AUDIT_CALL, "eight");
+    finds(8, 6, "the mark of the log's end was gone");
+    BH_CLEANUP_FREE char *text = slurp();
+    assert_non_null(strstr(text, "{\"seq\":6,"));
+    assert_non_null(strstr(text, "\"kind\":\"override\",\"what\":\"audit-mark\",\"mark\":\"gone\""));
+}
+
+static void the_mark_is_broken(void **state)
+{
+    (void)state;
+    add_five();
     T_INT(truncate(head, 7), 0);
-    finds(6, 0, "the mark of its end cannot be read");
+    finds(5, 0, "the mark of its end cannot be read");
+    add(BH_AUDIT_CALL, "seven");
+    finds(7, 6, "the mark of the log's end was gone or broken");
+    BH_CLEANUP_FREE char *text = slurp();
+    assert_non_null(strstr(text, "\"mark\":\"unreadable\""));
+}
+
+/* As whoever wants the last lines unseen would do it. */
+static void the_end_and_its_mark_are_taken_away(void **state)
+{
+    (void)state;
+    add_five();
+    BH_CLEANUP_FREE char *text = slurp();
+    *line_start(text, 4) = '\0';
+    put(text);
+    T_INT(unlink(head), 0);
+    add(BH_AUDIT_CALL, "five");
+    finds(5, 4, "the mark of the log's end was gone");
 }
 
 /* --- crashes --- */
+
+static void a_crash_behind_the_first_line(void **state)
+{
+    static const char none[] = "0000000000000000000 0000000000000000000 "
+                               "sha256:0000000000000000000000000000000000000000000000000000000000000000\n";
+    (void)state;
+    add(BH_AUDIT_CALL, "one");
+    int fd = open(head, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    T_INT(bh_write_all(fd, none, sizeof(none) - 1), 0);
+    bh_close(fd);
+    finds(1, 0, NULL);
+    add(BH_AUDIT_CALL, "two");
+    finds(2, 0, NULL);
+}
 
 static void a_crash_before_the_mark(void **state)
 {
@@ -393,7 +435,10 @@ int main(void)
         T(a_line_twice),
         T(a_line_of_another_log),
         T(what_is_no_line),
-        T(the_mark_is_gone_or_broken),
+        T(the_mark_is_gone),
+        T(the_mark_is_broken),
+        T(the_end_and_its_mark_are_taken_away),
+        T(a_crash_behind_the_first_line),
         T(a_crash_before_the_mark),
         T(a_crash_within_a_line),
         T(cut_within_a_line),
