@@ -92,10 +92,33 @@ static bool is_wanted(const struct reading *r, const struct bh_val *line)
     return r->since.us == 0 || (time && bh_wall_parse(time, (struct bh_wall){0}, &at) == 0 && at.us >= r->since.us);
 }
 
-static void print_value(const struct bh_val *v)
+enum { WORDS = 64 }; /* bytes of what a box chose that are shown */
+
+/* Method, path and host of what went out: words of the box, which may be a tainted one. Never a sentence. */
+static bool is_chosen(const char *key)
+{
+    return bh_streq(key, "method") || bh_streq(key, "path") || bh_streq(key, "host");
+}
+
+/* As in a URL, so that there is neither a space nor a letter of another script to be read. */
+static void print_chosen(const char *s)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/?&=:@*%[]";
+    size_t len = strlen(s);
+    for (size_t i = 0; i < len && i < WORDS; i++)
+        printf(strchr(plain, s[i]) ? "%c" : "%%%02X", (unsigned char)s[i]);
+    if (len > WORDS)
+        printf("…(%zu bytes)", len);
+}
+
+static void print_value(const char *key, const struct bh_val *v)
 {
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     const char *s = bh_val_get_str(v);
+    if (s && is_chosen(key)) {
+        print_chosen(s);
+        return;
+    }
     if (s && *s && !strpbrk(s, " =\"")) {
         bh_cli_print_escaped(s);
         return;
@@ -132,7 +155,7 @@ static void print_line(const struct reading *r, const struct bh_val *line)
         putchar(' ');
         bh_cli_print_escaped(key);
         putchar('=');
-        print_value(bh_val_at(line, i));
+        print_value(key, bh_val_at(line, i));
     }
     putchar('\n');
 }
@@ -297,7 +320,9 @@ const struct bh_cmd bh_cmd_audit = {
     .summary = "what was granted, denied, let out and used, by whom",
     .more = "Every grant, denial, gate, use of a secret, connection and call of this state directory is a line of "
             "HOME/audit/audit.jsonl, chained to the one before by its hash. 'verify' says which line was changed, "
-            "taken out or moved, and exits with 7 if one was. With -o json one object a line, as it stands there.",
+            "taken out or moved, and exits with 7 if one was. Method, path and host are words of the box: shown as in "
+            "a URL, the first 64 bytes. With -o json "
+            "one object a line, as it stands there.",
     .example = "bulkhead audit --run @latest --kind egress\nbulkhead audit verify",
     .opts = opts,
     .n_opts = BH_ARRAY_LEN(opts),

@@ -277,6 +277,16 @@ expect 0 'it is whole' bulkhead audit verify
 has 'and says so' "$out" 'none changed, missing or moved'
 log=$BULKHEAD_HOME/audit/audit.jsonl
 cp "$log" got/log
+none=sha256:$(printf '0%.0s' {1..64})
+long=$(printf 'x%.0s' {1..100})
+printf '{"seq":0,"time":"2026-01-01T00:00:00Z","kind":"call","agent":"a","method":"SAY","path":"/v1/send it \\u001b[2J\\u00e9","host":"%s.example","prev":"%s","hash":"%s"}\n' \
+  "$long" "$none" "$none" >> "$log"
+expect 0 'words that a box chose' bulkhead audit --kind call
+has 'are shown as in a URL' "$out" 'method=SAY path=/v1/send%20it%20%1B[2J%C3%A9 host=x'
+lacks 'and not at length' "$out" "${long:0:65}"
+has 'which is said' "$out" '…(108 bytes)'
+has 'but as they are for programs' "$(bulkhead audit --kind call -o json)" "$long.example"
+cp got/log "$log"
 sed -i '2s/"kind":"/&x/' "$log"
 expect 7 'a line that was changed' bulkhead audit verify
 has 'is named' "$out" 'line 2 was changed'
