@@ -299,7 +299,8 @@ const struct bh_cmd bh_cmd_run = {
             "kept and --resume goes on, with the document, files, prompts and sources as they were submitted: after "
             "a change start a new run. With --resume go --max-parallel and the options of every verb; -p, "
             "--params-file, --source, --only, --keep-going and -n are refused, since the run has its own. Exit "
-            "status: 0 succeeded, 1 failed, 3 invalid, 6 collision, 7 the host lacks something, 130 interrupted.",
+            "status: 0 succeeded, 1 failed, 3 invalid, 5 refused by trust or policy, 6 collision, 7 the host lacks "
+            "something, 130 interrupted.",
     .example = "bulkhead run pipeline.yaml -p topic=sandboxes\nbulkhead run --resume @latest",
     .opts = opts,
     .n_opts = BH_ARRAY_LEN(opts),

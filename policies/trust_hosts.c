@@ -167,10 +167,11 @@ static void report(struct look *look, const struct suspects *list, const char *w
         } else {
             enum bh_address_kind kind = bh_address_kind(s->address);
             bh_err_set(&err, BH_E_POLICY, 0, "%s '%s' is not public: %s", what, s->text, bh_address_kind_text(kind));
-            bh_err_hint(&err,
-                        "boxes reach public addresses; the administrator of this host may permit others by "
-                        "'allow: {ranges: […]}' in %s",
-                        BH_SITE_FILE);
+            bh_err_hint(
+                &err,
+                "boxes reach public addresses; the site may permit others by 'allow: {ranges: […]}' in %s or "
+                "your own file (BULKHEAD_SITE, else ~/.config/bulkhead/site.yaml); where both are there, in both",
+                BH_SITE_FILE);
         }
         bh_trust_report(look->j, err, pos, path);
     }
