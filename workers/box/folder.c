@@ -16,12 +16,7 @@
 #include "base/text.h"
 #include "workers/rootfs/layers.h"
 
-#define DIR_SIZE_MAX 65536
 #define OVERLAYS_OWN "user.overlay.uuid"
-/* What somebody must have set. */
-#define TOUCHED_FL                                                                                              \
-    (FS_SYNC_FL | FS_DIRSYNC_FL | FS_NOATIME_FL | FS_NODUMP_FL | FS_APPEND_FL | FS_IMMUTABLE_FL | FS_COMPR_FL | \
-     FS_NOCOW_FL)
 
 static int open_dir(const char *run_dir, const char *name, struct bh_err **err)
 {
@@ -121,20 +116,22 @@ int bh_box_folder_rename(const char *run_dir, const char *key, const char *new_k
 
 /* --- using a folder again --- */
 
+/* A quota's, which sets a project. */
+static int flags_of(int dir)
+{
+    int flags;
+    return ioctl(dir, FS_IOC_GETFLAGS, &flags) == 0 ? flags & ~FS_PROJINHERIT_FL : 0;
+}
+
 static int clear_attributes(int dir)
 {
     char names[4096];
-    int flags;
     ssize_t n = flistxattr(dir, names, sizeof(names));
     if (n < 0 && errno != ENOTSUP)
         return -1;
     for (const char *name = names; name < names + n; name += strlen(name) + 1) {
         if (fremovexattr(dir, name) < 0)
             return -1;
-    }
-    if (ioctl(dir, FS_IOC_GETFLAGS, &flags) == 0 && flags & TOUCHED_FL) {
-        errno = EEXIST;
-        return -1;
     }
     return 0;
 }
@@ -202,14 +199,18 @@ static bool has_only(int dir, const char *but)
     return n == 0;
 }
 
-/* Only a directory that is as small as it was made: those of ext4 never shrink. */
+/*
+ * Only a directory that is as small as it was made, for those of ext4 never shrink, and with the flags of one that no
+ * box has seen. Its times are set last.
+ */
 static int empty_dir(int box, const char *name, const struct bh_box_owner *owner)
 {
     struct stat st;
     BH_CLEANUP_FD int dir = openat(box, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || fstat(dir, &st) < 0)
         return -1;
-    if (st.st_size > DIR_SIZE_MAX || (owner->mode == BH_IDS_RANGE && owner->first_id != st.st_uid)) {
+    if (st.st_size > st.st_blksize || (owner->mode == BH_IDS_RANGE && owner->first_id != st.st_uid) ||
+        flags_of(dir) != flags_of(box)) {
         errno = EEXIST;
         return -1;
     }
@@ -217,7 +218,7 @@ static int empty_dir(int box, const char *name, const struct bh_box_owner *owner
         remove_overlays_mark(dir);
     if (!has_only(dir, NULL) && remove_inside(dir) < 0)
         return -1;
-    return fchmod(dir, 0755) < 0 ? -1 : clear_attributes(dir);
+    return fchmod(dir, 0755) < 0 || clear_attributes(dir) < 0 ? -1 : futimens(dir, NULL);
 }
 
 static int empty_pid(int box)
@@ -250,23 +251,74 @@ int bh_box_folder_empty(const char *run_dir, const char *key, const struct bh_bo
 static bool has_own_attributes_only(int dir)
 {
     char names[256];
-    int flags;
     ssize_t n = flistxattr(dir, names, sizeof(names));
     if (n < 0 && errno != ENOTSUP)
         return false;
-    if (n > 0 && ((size_t)n != sizeof(OVERLAYS_OWN) || memcmp(names, OVERLAYS_OWN, sizeof(OVERLAYS_OWN)) != 0))
-        return false;
-    return ioctl(dir, FS_IOC_GETFLAGS, &flags) < 0 || !(flags & TOUCHED_FL);
+    return n <= 0 || ((size_t)n == sizeof(OVERLAYS_OWN) && memcmp(names, OVERLAYS_OWN, sizeof(OVERLAYS_OWN)) == 0);
 }
 
-/* What is in the upper or was left on the way there, and what the directory itself is. */
-static bool is_unwritten(int box, const struct bh_box_owner *owner)
+/*
+ * The time of the last change alone says that there was one, and nobody can set it; but some kernels count it in ticks,
+ * and a box is quicker. So everything that a tick could hide is compared as well.
+ */
+static int take_stamp(int dir, struct bh_box_stamp *ret)
+{
+    struct statx st;
+    struct fsxattr fx = {0};
+    int flags = 0;
+    if (statx(dir, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &st) < 0)
+        return -1;
+    (void)ioctl(dir, FS_IOC_GETFLAGS, &flags); /* not every file system has them */
+    (void)ioctl(dir, FS_IOC_FSGETXATTR, &fx);
+    *ret = (struct bh_box_stamp){
+        .taken = true,
+        .parts = {st.stx_ctime.tv_sec,
+                  st.stx_ctime.tv_nsec,
+                  st.stx_mtime.tv_sec,
+                  st.stx_mtime.tv_nsec,
+                  st.stx_atime.tv_sec,
+                  st.stx_atime.tv_nsec,
+                  st.stx_btime.tv_sec,
+                  st.stx_btime.tv_nsec,
+                  st.stx_dev_major,
+                  st.stx_dev_minor,
+                  (int64_t)st.stx_ino,
+                  (int64_t)st.stx_size,
+                  st.stx_mode,
+                  st.stx_uid,
+                  st.stx_gid,
+                  st.stx_nlink,
+                  flags,
+                  fx.fsx_xflags,
+                  (int64_t)st.stx_attributes,
+                  (int64_t)st.stx_blocks,
+                  fx.fsx_projid,
+                  fx.fsx_extsize,
+                  fx.fsx_cowextsize},
+    };
+    return 0;
+}
+
+void bh_box_folder_stamp(const char *run_dir, const char *key, struct bh_box_stamp *ret)
+{
+    BH_CLEANUP_FREE char *path = bh_asprintf("%s/boxes/%s/upper/root", run_dir, key);
+    BH_CLEANUP_FD int upper = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (upper < 0 || take_stamp(upper, ret) < 0)
+        *ret = (struct bh_box_stamp){.taken = false};
+}
+
+/* What is in the upper or was left on the way there, and what the directory itself is. Our look at it changes nothing.
+ */
+static bool is_unwritten(int box, const struct bh_box_owner *owner, const struct bh_box_stamp *stamp)
 {
     struct stat st;
-    BH_CLEANUP_FD int upper = bh_open_beneath(box, "upper/root", O_RDONLY | O_DIRECTORY, 0);
-    if (upper < 0 || fstat(upper, &st) < 0 || (st.st_mode & 07777) != 0755 || st.st_size > DIR_SIZE_MAX)
+    struct bh_box_stamp now;
+    BH_CLEANUP_FD int upper = bh_open_beneath(box, "upper/root", O_RDONLY | O_DIRECTORY | O_NOATIME, 0);
+    if (upper < 0 || fstat(upper, &st) < 0 || (st.st_mode & 07777) != 0755)
         return false;
     if (owner->mode == BH_IDS_RANGE && (st.st_uid != owner->first_id || st.st_gid != owner->first_id))
+        return false;
+    if (!stamp->taken || take_stamp(upper, &now) < 0 || memcmp(now.parts, stamp->parts, sizeof(now.parts)) != 0)
         return false;
     if (!has_only(upper, NULL) || !has_own_attributes_only(upper))
         return false;
@@ -275,12 +327,13 @@ static bool is_unwritten(int box, const struct bh_box_owner *owner)
     return work >= 0 && has_only(work, "incompat");
 }
 
-bool bh_box_folder_unused(const char *run_dir, const char *key, const struct bh_box_owner *owner)
+bool bh_box_folder_unused(const char *run_dir, const char *key, const struct bh_box_owner *owner,
+                          const struct bh_box_stamp *stamp)
 {
     const struct bh_box_owner ours = {.mode = BH_IDS_SINGLE};
     BH_CLEANUP_FREE char *path = bh_asprintf("%s/boxes/%s", run_dir, key);
     BH_CLEANUP_FD int box = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return box >= 0 && is_unwritten(box, owner) && empty_pid(box) == 0 && empty_dir(box, "deliver", &ours) == 0;
+    return box >= 0 && is_unwritten(box, owner, stamp) && empty_pid(box) == 0 && empty_dir(box, "deliver", &ours) == 0;
 }
 
 static int remove_parts(int boxes, const char *key)

@@ -37,11 +37,20 @@ int bh_box_folder_remove(const char *run_dir, const char *key, bool keep, struct
  * their modes back and lose their attributes. -1 with errno where that cannot be had; the folder is then to be removed.
  */
 int bh_box_folder_empty(const char *run_dir, const char *key, const struct bh_box_owner *owner);
+/* All that a box can see of its root's own directory, or change in it: times, sizes, owners, flags, project. */
+struct bh_box_stamp {
+    bool taken;
+    int64_t parts[24];
+};
+/* Of the root that is mounted from the folder, while nobody is in it yet. Where it cannot be had it stays not taken. */
+void bh_box_folder_stamp(const char *run_dir, const char *key, struct bh_box_stamp *ret);
 /*
- * Whether nobody has written to the root that is still mounted from the folder of a dead box: it is then as good as new
- * as it is, and its other parts have been emptied. Not for a box with a writable /usr.
+ * Whether nobody has written to the root that is still mounted from the folder of a dead box, nor left anything of it
+ * other than the stamp says: it is then as good as new as it is, and its other parts have been emptied. Not for a box
+ * with a writable /usr.
  */
-bool bh_box_folder_unused(const char *run_dir, const char *key, const struct bh_box_owner *owner);
+bool bh_box_folder_unused(const char *run_dir, const char *key, const struct bh_box_owner *owner,
+                          const struct bh_box_stamp *stamp);
 /* Another name for it, which nothing may have; names that begin with BH_BOX_GONE wait for their removal. 0, or -1 with
  * errno. */
 #define BH_BOX_GONE ".gone-"

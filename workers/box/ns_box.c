@@ -152,7 +152,7 @@ static void start_folder_job(struct bh_box *box)
     bool goes = box->ending == END_REMOVE || box->ending == END_FAILED;
     if (!goes || box->ending == END_FAILED)
         bh_close(BH_TAKE_FD(box->root));
-    if (!box->rack || (goes && bh_rack_put(box->rack, box->key, box->root) == 0)) {
+    if (!box->rack || (goes && bh_rack_put(box->rack, box->key, box->root, &box->stamp) == 0)) {
         box->root = box->rack ? -1 : box->root;
         answer_end(box, 0, NULL);
         return;
@@ -470,7 +470,7 @@ static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_e
     }
     if (rc == 0)
         rc = bh_rack_take(rack_of(ns, spec->run_dir, spec->writable_usr), spec->key, box->lends ? &box->root : NULL,
-                          err);
+                          &box->stamp, err);
     if (rc != 0)
         return rc;
     box->rack = rack_of(ns, spec->run_dir, spec->writable_usr);

@@ -102,13 +102,14 @@ struct bh_box {
     struct bh_cgroup_events seen; /* when the last exec ended */
     struct bh_limits limits;
     enum bh_enforcer disk_by;
-    uint32_t project;         /* of its quota, 0: none */
-    int memory_fd;            /* on its root in memory, until the watch has it */
-    bool lends;               /* its root may be that of a box to come, if nobody writes to it */
-    int root;                 /* a detached mount of it; first the one that it is made of; -1: none */
-    bool watch_memory;        /* nothing else holds the limit of memory */
-    struct bh_disk_box *disk; /* while it is alive */
-    int64_t held;             /* afterwards: what it held on disk, -1: nobody has looked */
+    uint32_t project;          /* of its quota, 0: none */
+    int memory_fd;             /* on its root in memory, until the watch has it */
+    bool lends;                /* its root may be that of a box to come, if nobody writes to it */
+    int root;                  /* a detached mount of it; first the one that it is made of; -1: none */
+    struct bh_box_stamp stamp; /* of that root before anybody was in it */
+    bool watch_memory;         /* nothing else holds the limit of memory */
+    struct bh_disk_box *disk;  /* while it is alive */
+    int64_t held;              /* afterwards: what it held on disk, -1: nobody has looked */
     int control, pidfd;
     struct event *control_event, *pidfd_event;
     struct bh_outbox to_box;

@@ -147,6 +147,8 @@ static bool on_report(struct bh_box *box, const struct bh_msg_report *r, int *fd
         if (!making || (*fd >= 0) != (box->disk_by == BH_BY_TMPFS || box->lends))
             return false;
         *(box->lends ? &box->root : &box->memory_fd) = BH_TAKE_FD(*fd);
+        if (box->lends && !box->stamp.taken) /* else it is that of the first who had it */
+            bh_box_folder_stamp(box->run_dir, box->key, &box->stamp);
         bh_ns_box_ready(box);
         return true;
     case BH_MSG_FAILED:

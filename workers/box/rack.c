@@ -20,7 +20,8 @@ struct job {
     char *run_dir, *name;
     struct bh_box_owner owner;
     bool writable_usr;
-    int root;   /* -1: none */
+    int root; /* -1: none */
+    struct bh_box_stamp stamp;
     bool there; /* a folder of that name is nobody's */
 };
 
@@ -35,6 +36,7 @@ static void remove_folder(const char *run_dir, const char *name)
 static void let_go(struct job *job)
 {
     bh_close(BH_TAKE_FD(job->root));
+    job->stamp.taken = false;
 }
 
 static void run_job(void *data)
@@ -42,7 +44,7 @@ static void run_job(void *data)
     struct job *job = data;
     struct bh_err *err = NULL;
     int rc = -1;
-    if (job->task == EMPTY && job->root >= 0 && bh_box_folder_unused(job->run_dir, job->name, &job->owner))
+    if (job->task == EMPTY && job->root >= 0 && bh_box_folder_unused(job->run_dir, job->name, &job->owner, &job->stamp))
         return;
     let_go(job);
     if (job->task == MAKE)
@@ -82,7 +84,7 @@ static void job_done(void *owner, void *data)
         r->n_ordered--;
     if (!job->there || r->n_waiting == BH_RACK_MAX || (job->root >= 0 && count_lent(r) == LENT_MAX))
         return;
-    r->waiting[r->n_waiting++] = (struct bh_rack_place){BH_TAKE(job->name), BH_TAKE_FD(job->root)};
+    r->waiting[r->n_waiting++] = (struct bh_rack_place){BH_TAKE(job->name), BH_TAKE_FD(job->root), job->stamp};
     job->there = false;
 }
 
@@ -94,6 +96,7 @@ static void submit(struct bh_rack *r, enum task task, struct bh_rack_place place
     struct job *job = bh_alloc(sizeof(*job));
     *job = (struct job){.task = task, .run_dir = bh_strdup(r->run_dir), .name = place.name, .owner = r->owner};
     job->root = place.root;
+    job->stamp = place.stamp;
     job->writable_usr = r->writable_usr;
     job->there = task != MAKE;
     if (task != REMOVE)
@@ -144,7 +147,7 @@ static void order(struct bh_rack *r)
     if (want > BH_RACK_MAX)
         want = BH_RACK_MAX;
     if (r->n_waiting + r->n_ordered < BH_RACK_MAX && r->n_waiting - count_lent(r) + r->n_ordered < want)
-        submit(r, MAKE, (struct bh_rack_place){new_name(r), -1});
+        submit(r, MAKE, (struct bh_rack_place){.name = new_name(r), .root = -1});
 }
 
 static struct bh_rack_place take_at(struct bh_rack *r, size_t i)
@@ -160,7 +163,7 @@ static struct bh_rack_place oldest(struct bh_rack *r)
 {
     size_t i = 0;
     if (r->n_waiting - count_lent(r) < 2)
-        return (struct bh_rack_place){NULL, -1};
+        return (struct bh_rack_place){.root = -1};
     while (r->waiting[i].root >= 0)
         i++;
     return take_at(r, i);
@@ -173,7 +176,7 @@ static struct bh_rack_place latest_lent(struct bh_rack *r)
         if (r->waiting[i - 1].root >= 0)
             return take_at(r, i - 1);
     }
-    return (struct bh_rack_place){NULL, -1};
+    return (struct bh_rack_place){.root = -1};
 }
 
 static int rename_or_make(struct bh_rack *r, const char *key, struct bh_rack_place *place, struct bh_err **err)
@@ -183,18 +186,20 @@ static int rename_or_make(struct bh_rack *r, const char *key, struct bh_rack_pla
         return 0;
     }
     if (place->name) /* somebody has the key, or the run's folder has gone */
-        submit(r, REMOVE, (struct bh_rack_place){BH_TAKE(place->name), BH_TAKE_FD(place->root)});
+        submit(r, REMOVE, (struct bh_rack_place){.name = BH_TAKE(place->name), .root = BH_TAKE_FD(place->root)});
     return bh_box_folder_make(r->run_dir, key, &r->owner, r->writable_usr, err);
 }
 
-int bh_rack_take(struct bh_rack *r, const char *key, int *ret_root, struct bh_err **err)
+int bh_rack_take(struct bh_rack *r, const char *key, int *ret_root, struct bh_box_stamp *ret_stamp, struct bh_err **err)
 {
-    struct bh_rack_place place = ret_root ? latest_lent(r) : (struct bh_rack_place){NULL, -1};
+    struct bh_rack_place place = ret_root ? latest_lent(r) : (struct bh_rack_place){.root = -1};
     if (!place.name)
         place = oldest(r);
     int rc = rename_or_make(r, key, &place, err);
-    if (ret_root)
+    if (ret_root) {
         *ret_root = place.root;
+        *ret_stamp = place.stamp;
+    }
     if (rc != 0)
         return rc;
     r->in_use++;
@@ -213,13 +218,13 @@ void bh_rack_forget(struct bh_rack *r)
     wait_for_idle(r);
 }
 
-int bh_rack_put(struct bh_rack *r, const char *key, int root)
+int bh_rack_put(struct bh_rack *r, const char *key, int root, const struct bh_box_stamp *stamp)
 {
     BH_CLEANUP_FREE char *name = new_name(r);
     if (bh_box_folder_rename(r->run_dir, key, name) < 0)
         return -1;
     bool enough = r->n_waiting + r->n_ordered >= BH_RACK_MAX;
-    submit(r, enough ? REMOVE : EMPTY, (struct bh_rack_place){BH_TAKE(name), root});
+    submit(r, enough ? REMOVE : EMPTY, (struct bh_rack_place){BH_TAKE(name), root, *stamp});
     bh_rack_forget(r);
     return 0;
 }

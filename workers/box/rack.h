@@ -32,8 +32,9 @@ struct bh_rack {
     struct event *idle;
     struct bh_rack_place {
         char *name;
-        int root;           /* a detached mount, -1: none */
-    } waiting[BH_RACK_MAX]; /* oldest first */
+        int root;                  /* a detached mount, -1: none */
+        struct bh_box_stamp stamp; /* of that */
+    } waiting[BH_RACK_MAX];        /* oldest first */
     size_t n_waiting, n_ordered;
     uint64_t taken, serial;
     size_t in_use;
@@ -42,11 +43,12 @@ struct bh_rack {
 struct bh_rack *bh_rack_new(struct event_base *loop, struct bh_helper *helper, const char *run_dir,
                             const struct bh_box_owner *owner, bool writable_usr);
 /* boxes/KEY for a box. EXISTS where there is one. ret_root: it is of the kind whose roots are lent, and gets one where
- * one waits (else -1); NULL: it is not. */
-int bh_rack_take(struct bh_rack *r, const char *key, int *ret_root, struct bh_err **err) BH_MUST_CHECK;
-/* The folder of a dead box, which is to go: it has another name when this returns, and takes the root (-1: none). -1
- * with errno: it is still there, and so is the root. */
-int bh_rack_put(struct bh_rack *r, const char *key, int root);
+ * one waits (else -1), with its stamp; NULL: it is not. */
+int bh_rack_take(struct bh_rack *r, const char *key, int *ret_root, struct bh_box_stamp *ret_stamp,
+                 struct bh_err **err) BH_MUST_CHECK;
+/* The folder of a dead box, which is to go: it has another name when this returns, and takes the root (-1: none),
+ * whose stamp was taken before anybody was in it. -1 with errno: it is still there, and so is the root. */
+int bh_rack_put(struct bh_rack *r, const char *key, int root, const struct bh_box_stamp *stamp);
 /* The folder was kept or has become a layer. */
 void bh_rack_forget(struct bh_rack *r);
 /* Removes what waits; blocks. The helper is gone by then. */

@@ -114,6 +114,7 @@ static void read_level(struct walk *w, struct level *level)
 {
     char bytes[32768] __attribute__((aligned(8)));
     ssize_t n;
+    (void)fcntl(level->fd, F_SETFL, O_NOATIME); /* counting leaves no trace, where the folder is ours */
     while ((n = getdents64(level->fd, bytes, sizeof(bytes))) > 0) {
         const struct dirent64 *entry;
         for (ssize_t at = 0; at < n; at += entry->d_reclen) {

@@ -63,7 +63,7 @@ int bh_mount_move(const char *from, int dirfd, const char *path)
 
 int bh_mount_overlay(const char *at, const char *options, bool readonly)
 {
-    return mount("overlay", at, "overlay", MS_NOSUID | MS_NODEV | (readonly ? MS_RDONLY : 0), options);
+    return mount("overlay", at, "overlay", MS_NOSUID | MS_NODEV | MS_NODIRATIME | (readonly ? MS_RDONLY : 0), options);
 }
 
 static int configure(int fs, const char *option)

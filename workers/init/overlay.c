@@ -78,7 +78,7 @@ static int configure_upper(int fs, const char *tree)
 /* -1 with EINVAL also where the kernel knows no "lowerdir+". */
 static int mount_one_by_one(const struct bh_lowers *l, const char *tree, const char *at)
 {
-    unsigned attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (tree ? 0 : MOUNT_ATTR_RDONLY);
+    unsigned attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NODIRATIME | (tree ? 0 : MOUNT_ATTR_RDONLY);
     BH_CLEANUP_FD int fs = fsopen("overlay", FSOPEN_CLOEXEC);
     if (fs < 0)
         return -1;

@@ -101,8 +101,7 @@ static void next_box_gets_it(void **state)
     says_same(&b, LOOK, as_new);
     BH_CLEANUP_FREE char *written = kit_path(&a, "upper/root/workspace/x");
     struct stat st;
-    T_INT(stat(written, &st), 0);                        /* in its own folder, whatever its name was then */
-    bh_free(says(&b, "mkdir /new && rmdir /new", true)); /* nothing is left of it */
+    T_INT(stat(written, &st), 0); /* in its own folder, whatever its name was then */
     end(&a);
     end(&b);
     T_INT(n_lent(), 1);
@@ -120,6 +119,7 @@ static void what_was_written_is_seen_by_nobody(void **state)
         {"cd /workspace && echo x > x && rm x", false},
         {"chmod 700 /", true},
         {"mkdir /new && rmdir /new && mkdir /again", true},
+        {"mkdir /new && rmdir /new", true},
         {"rm -r /srv", true},
         {"touch -d 2001-01-01 /etc/passwd", true},
     };
@@ -136,6 +136,86 @@ static void what_was_written_is_seen_by_nobody(void **state)
         says_same(&b, LOOK, as_new);
         end(&b);
         T_INT(n_lent(), 1);
+    }
+}
+
+/* What a box can see of the directory itself, whoever had it before: not when it was made, which no box chooses. */
+#define ROOT_ITSELF                                                                                      \
+    "[ $(stat -c %Y /) != 1234567890 ] && [ $(stat -c %X /) != 1234567890 ] && stat -c '%s %b %h' / && " \
+    "if [ -x /usr/bin/lsattr ]; then lsattr -d / 2>&-; lsattr -pd / 2>&-; fi; :"
+#define MANY \
+    "i=0; while [ $i -lt 300 ]; do mkdir /n$i-long-long-long-long-long-long-long-long-long-long; i=$((i+1)); done"
+
+/* The words that root of a box could leave on `/`; folders that were emptied are looked at too. */
+static void what_was_done_to_the_root_itself_is_seen_by_nobody(void **state)
+{
+    static const char *const words[] = {
+        "touch -d @1234567890 /",
+        "touch -a -d @1234567890 /",
+        "then=$(stat -c @%.9Y /); mkdir /new && rmdir /new && touch -d $then /",
+        MANY " && rmdir /n* && touch -d @1234567890 /",
+        "[ ! -x /usr/bin/chattr ] || chattr +stuT / 2>&-; touch -d @1234567890 /",
+        "chmod 700 / && chmod 755 /",
+    };
+    (void)state;
+    struct kit_box a, next[4];
+    make(&a, NULL);
+    BH_CLEANUP_FREE char *as_new = says(&a, ROOT_ITSELF, false);
+    end(&a);
+    T_INT(n_lent(), 1);
+    for (size_t i = 0; i < BH_ARRAY_LEN(words); i++) {
+        make(&a, NULL);
+        bh_free(says(&a, words[i], true));
+        end(&a);
+        T_INT(n_lent(), 0);
+        for (size_t k = 0; k < BH_ARRAY_LEN(next); k++) {
+            make(&next[k], NULL);
+            says_same(&next[k], ROOT_ITSELF, as_new);
+        }
+        for (size_t k = 0; k < BH_ARRAY_LEN(next); k++)
+            end(&next[k]);
+        T_INT(n_lent(), BH_ARRAY_LEN(next));
+        for (size_t k = 0; k < BH_ARRAY_LEN(next); k++) {
+            make(&next[k], NULL);
+            bh_free(says(&next[k], "echo x > /tmp/x", false));
+        }
+        for (size_t k = 0; k < BH_ARRAY_LEN(next); k++)
+            end(&next[k]);
+        make(&a, NULL);
+        end(&a);
+        T_INT(n_lent(), 1);
+    }
+}
+
+#define TIMES "stat -c '%n %i %d %.9X %.9Y %.9Z' / /etc /etc/passwd /srv /workspace /tmp"
+
+/* What an agent does without writing: the root is lent, and says nothing of it. */
+static void looking_leaves_nothing(void **state)
+{
+    static const char *const looks[] = {
+        "ls -lR / > /dev/null 2>&1; cat /etc/passwd > /dev/null",
+        "exec 9< /etc/passwd 8< /; flock -n 9 && flock -n 8",
+        "{ exec 9< /etc/passwd 8< /; flock -n 9 && flock -n 8 && echo held && exec sleep 1000 >&- 2>&- & } | read held",
+    };
+    (void)state;
+    struct kit_box a;
+    make(&a, NULL);
+    BH_CLEANUP_FREE char *as_new = says(&a, TIMES, false);
+    end(&a);
+    T_INT(n_lent(), 1);
+    for (size_t i = 0; i < BH_ARRAY_LEN(looks); i++) {
+        for (int root = 0; root < 2; root++) {
+            make(&a, NULL);
+            bh_free(says(&a, looks[i], root));
+            end(&a);
+            T_INT(n_lent(), 1);
+            make(&a, NULL);
+            T_INT(n_lent(), 0);
+            says_same(&a, TIMES, as_new);
+            says_same(&a, "flock -n / true && flock -n /etc/passwd true && echo free", "free\n");
+            end(&a);
+            T_INT(n_lent(), 1);
+        }
     }
 }
 
@@ -217,9 +297,14 @@ static void nor_does_what_comes_back_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(next_box_gets_it),       cmocka_unit_test(what_was_written_is_seen_by_nobody),
-        cmocka_unit_test(others_do_not_get_it),   cmocka_unit_test(one_that_is_kept_or_frozen_lends_nothing),
-        cmocka_unit_test(nothing_waits_for_ever), cmocka_unit_test(nor_does_what_comes_back_late),
+        cmocka_unit_test(next_box_gets_it),
+        cmocka_unit_test(what_was_written_is_seen_by_nobody),
+        cmocka_unit_test(what_was_done_to_the_root_itself_is_seen_by_nobody),
+        cmocka_unit_test(looking_leaves_nothing),
+        cmocka_unit_test(others_do_not_get_it),
+        cmocka_unit_test(one_that_is_kept_or_frozen_lends_nothing),
+        cmocka_unit_test(nothing_waits_for_ever),
+        cmocka_unit_test(nor_does_what_comes_back_late),
     };
     KIT_MAIN(tests);
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -118,6 +119,19 @@ static int flag(int fd)
     return 0;
 }
 
+#define LONG_AGO 1234567890
+
+static int set_times(int fd)
+{
+    return futimens(fd, (struct timespec[]){{.tv_sec = LONG_AGO}, {.tv_sec = LONG_AGO}});
+}
+
+static int check_times(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_mtime != LONG_AGO && st.st_atime != LONG_AGO ? 0 : -1;
+}
+
 static void empties_a_folder_or_says_that_it_cannot(void **state)
 {
     const char *run = *state;
@@ -128,8 +142,12 @@ static void empties_a_folder_or_says_that_it_cannot(void **state)
     put(run, "boxes/k/deliver/in/f", "x");
     put(run, "boxes/k/pid", "1 2\n");
     open_and(run, "boxes/k/upper/root", spoil);
+    open_and(run, "boxes/k/upper/root", set_times);
+    open_and(run, "boxes/k/upper/usr", set_times);
     T_INT(bh_box_folder_empty(run, "k", &single), 0);
     open_and(run, "boxes/k/upper/root", check_good);
+    open_and(run, "boxes/k/upper/root", check_times);
+    open_and(run, "boxes/k/upper/usr", check_times);
     T_TRUE(!there(run, "boxes/k/upper/root/etc") && !there(run, "boxes/k/upper/usr/f"));
     T_TRUE(!there(run, "boxes/k/work/root/work") && !there(run, "boxes/k/deliver/in"));
     T_TRUE(there(run, "boxes/k/upper/opt") && there(run, "boxes/k/deliver"));
@@ -147,13 +165,7 @@ static void empties_a_folder_or_says_that_it_cannot(void **state)
     struct stat st;
     BH_CLEANUP_FREE char *root = bh_path_join(run, "boxes/big/upper/root");
     T_INT(stat(root, &st), 0);
-    T_INT(bh_box_folder_empty(run, "big", &single), st.st_size > 65536 ? -1 : 0); /* it would stay that large */
-}
-
-static void chmod_box(const char *run, const char *name, mode_t mode)
-{
-    BH_CLEANUP_FREE char *path = bh_path_join(run, name);
-    T_INT(chmod(path, mode), 0);
+    T_INT(bh_box_folder_empty(run, "big", &single), st.st_size > st.st_blksize ? -1 : 0); /* it would stay that large */
 }
 
 /* What an overlay leaves, and the mark of a file that was there for a moment. */
@@ -162,29 +174,80 @@ static void tells_a_root_that_nobody_has_written_to(void **state)
     const char *run = *state;
     static const char *const written[] = {"boxes/k/upper/root/etc/f", "boxes/k/upper/root/f",
                                           "boxes/k/work/root/work/#1"};
+    struct bh_box_stamp stamp;
     for (size_t i = 0; i <= BH_ARRAY_LEN(written); i++) {
         T_OK(bh_box_folder_make(run, "k", &single, false, &err));
-        T_TRUE(!bh_box_folder_unused(run, "k", &single)); /* no overlay was ever there */
+        bh_box_folder_stamp(run, "k", &stamp);
+        T_TRUE(!bh_box_folder_unused(run, "k", &single, &stamp)); /* no overlay was ever there */
         put(run, "boxes/k/work/root/work/incompat/volatile/dirty", "");
         put(run, "boxes/k/deliver/in/f", "x");
         put(run, "boxes/k/pid", "1 2\n");
         if (i < BH_ARRAY_LEN(written))
             put(run, written[i], "x");
-        T_INT(bh_box_folder_unused(run, "k", &single), i == BH_ARRAY_LEN(written));
+        T_INT(bh_box_folder_unused(run, "k", &single, &stamp), i == BH_ARRAY_LEN(written));
         if (i < BH_ARRAY_LEN(written))
             T_OK(bh_box_folder_remove(run, "k", false, &err));
     }
     T_TRUE(there(run, "boxes/k/work/root/work/incompat/volatile/dirty") && !there(run, "boxes/k/deliver/in"));
-    chmod_box(run, "boxes/k/upper/root", 0700);
-    T_TRUE(!bh_box_folder_unused(run, "k", &single));
-    chmod_box(run, "boxes/k/upper/root", 0755);
-    T_TRUE(bh_box_folder_unused(run, "k", &single));
-    open_and(run, "boxes/k/upper/root", spoil);
-    chmod_box(run, "boxes/k/upper/root", 0755);
-    T_TRUE(!bh_box_folder_unused(run, "k", &single)); /* its attributes */
-    T_TRUE(!bh_box_folder_unused(run, "none", &single));
+    T_TRUE(bh_box_folder_unused(run, "k", &single, &stamp)); /* looking changed nothing */
+    T_TRUE(!bh_box_folder_unused(run, "k", &single, &(struct bh_box_stamp){.taken = false}));
+    bh_box_folder_stamp(run, "none", &stamp);
+    T_TRUE(!stamp.taken);
+    T_TRUE(!bh_box_folder_unused(run, "none", &single, &stamp));
     T_INT(bh_box_folder_empty(run, "k", &single), 0);
     T_TRUE(!there(run, "boxes/k/work/root/work"));
+}
+
+/* What kernels count the time of changes in. */
+static void await_tick(void)
+{
+    struct timespec then, now;
+    T_INT(clock_gettime(CLOCK_REALTIME_COARSE, &then), 0);
+    do
+        T_INT(clock_gettime(CLOCK_REALTIME_COARSE, &now), 0);
+    while (now.tv_nsec == then.tv_nsec);
+}
+
+static int restore(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && fchmod(fd, 0700) == 0 ? fchmod(fd, 0755) : -1;
+}
+
+/* A name that was there for a moment, and the times as they were. */
+static int pass_by(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || mkdirat(fd, "d", 0700) < 0 || unlinkat(fd, "d", AT_REMOVEDIR) < 0)
+        return -1;
+    return futimens(fd, (struct timespec[]){st.st_atim, st.st_mtim});
+}
+
+static int set_atime(int fd)
+{
+    return futimens(fd, (struct timespec[]){{.tv_sec = LONG_AGO}, {.tv_nsec = UTIME_OMIT}});
+}
+
+/* Each of them would be a word of one box to the next. */
+static void tells_what_was_done_to_the_root_itself(void **state)
+{
+    const char *run = *state;
+    static int (*const deeds[])(int fd) = {set_times, set_atime, restore, pass_by, flag};
+    struct bh_box_stamp stamp;
+    T_OK(bh_box_folder_make(run, "k", &single, false, &err));
+    put(run, "boxes/k/work/root/work/incompat/volatile/dirty", "");
+    for (size_t i = 0; i < BH_ARRAY_LEN(deeds); i++) {
+        bh_box_folder_stamp(run, "k", &stamp);
+        T_TRUE(stamp.taken && bh_box_folder_unused(run, "k", &single, &stamp));
+        await_tick();
+        flagged = deeds[i] != flag;
+        open_and(run, "boxes/k/upper/root", deeds[i]);
+        T_INT(bh_box_folder_unused(run, "k", &single, &stamp), !flagged);
+    }
+    open_and(run, "boxes/k/upper/root", spoil);
+    open_and(run, "boxes/k/upper/root", restore);
+    bh_box_folder_stamp(run, "k", &stamp);
+    T_TRUE(!bh_box_folder_unused(run, "k", &single, &stamp)); /* its attributes */
 }
 
 static void removes_boxes_but_the_kept(void **state)
@@ -336,6 +399,7 @@ int main(void)
         TEST(makes_and_removes_folders),
         TEST(empties_a_folder_or_says_that_it_cannot),
         TEST(tells_a_root_that_nobody_has_written_to),
+        TEST(tells_what_was_done_to_the_root_itself),
         TEST(removes_boxes_but_the_kept),
         TEST(ends_a_box_that_lives),
         TEST(never_touches_a_reused_number),
