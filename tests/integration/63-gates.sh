@@ -357,6 +357,23 @@ has 'provenance tells by which gate' "$(bulkhead provenance @latest pub)" 'sum.j
 sed 's/, accept: .*//; /accept:/d' power.yaml > bare.yaml
 expect 5 'and without a gate is refused' bulkhead run bare.yaml --grant
 
+cat > beside.yaml << 'YAML'
+version: 1
+name: beside
+secrets: {token: {env: A_TOKEN}}
+boxes: {lab: {}}
+agents:
+  - {name: reader, untrusted: true, run: 'echo "{}" > out/sum.json', outputs: [sum.json]}
+  - {name: admitted, box: lab, inputs: [sum.json], accept: {sum.json: {validate: {kind: json}}}, run: 'cp in/sum.json /workspace/left'}
+  - {name: holder, box: lab, needs: [admitted], secrets: [token], run: 'cat left'}
+YAML
+for verb in lint plan 'run --grant'; do
+  # shellcheck disable=SC2086 # two words
+  expect 5 "nor does another gate of the box let it in: $verb" bulkhead $verb beside.yaml
+  has '  it says for whom it was let in' "$errs" "agent 'admitted' lets 'sum.json' into box 'lab', which it shares and which has a power of agent 'holder': secret token"
+  has '  and what to do' "$errs" "'topology' of 'admitted' away, and the plan gives it a box of its own"
+done
+
 # --- validated outputs ---
 
 cat > outputs.yaml << 'YAML'
