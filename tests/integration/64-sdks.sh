@@ -84,7 +84,7 @@ has 'a streamed one' "$out" 'openai stream four| words| one| by one'
 has 'what is not allowed is an error that says what to add' "$out" 'openai refused 403'
 has '  in the client too' "$out" "to permit it, add \"GET /v1/models\""
 out=$(bulkhead show @latest -o json)
-has 'calls are counted' "$out" '"requests":5'
+has 'calls are counted' "$out" '"requests":6'
 has 'tokens that went in' "$out" '"tokens_in":44'
 has 'and that came out' "$out" '"tokens_out":19'
 
