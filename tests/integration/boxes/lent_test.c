@@ -193,7 +193,8 @@ static void what_was_done_to_the_root_itself_is_seen_by_nobody(void **state)
 static void looking_leaves_nothing(void **state)
 {
     static const char *const looks[] = {
-        "ls -lR / > /dev/null 2>&1; cat /etc/passwd > /dev/null",
+        "ls -la / > /dev/null; ls -lR /etc /home /srv /tmp /var /workspace > /dev/null 2>&1; cat /etc/passwd > "
+        "/dev/null",
         "exec 9< /etc/passwd 8< /; flock -n 9 && flock -n 8",
         "{ exec 9< /etc/passwd 8< /; flock -n 9 && flock -n 8 && echo held && exec sleep 1000 >&- 2>&- & } | read held",
     };
