@@ -95,7 +95,7 @@ static void check(const char *agent, int code, size_t n, const char *first, int 
 static void whether_they_are_there(void **state)
 {
     (void)state;
-    check("a", -BH_E_HOST, 3, "variable 'BH_TEST_SECRET' is not set", 4); /* and two files */
+    check("a", -BH_E_HOST, 5, "variable 'BH_TEST_SECRET' is not set", 4); /* and two files and programs */
     check("b", -BH_E_HOST, 1, "secret 'by-env' cannot be had", 4);
     check("c", -BH_E_HOST, 1, "variable 'BH_TEST_HEADER' is not set", 10);
     setenv("BH_TEST_SECRET", "x", 1);
