@@ -12,7 +12,7 @@ static const char text[] = "version: 1\nname: x\n"
                            "  by-env: {env: BH_TEST_SECRET}\n"
                            "  near: {file: keys/near}\n"
                            "  far: {file: /etc/far}\n"
-                           "  found: {command: [pass, show, ./x]}\n"
+                           "  found: {command: [bh-no-such-pass, show, ./x]}\n"
                            "  own: {command: [./get, key]}\n"
                            "  unused: {env: BH_NEVER_SET}\n"
                            "  header: {env: BH_TEST_HEADER}\n"
@@ -61,8 +61,8 @@ static void what_a_lease_says(void **state)
     T_STR(lease.secrets[1].file, "/work/of/keys/near");
     T_STR(lease.secrets[2].file, "/etc/far");
     T_INT(lease.secrets[3].n_command, 3);
-    T_STR(lease.secrets[3].command[0], "pass"); /* looked for in PATH */
-    T_STR(lease.secrets[3].command[2], "./x");  /* an argument is the program's */
+    T_STR(lease.secrets[3].command[0], "bh-no-such-pass"); /* looked for in PATH */
+    T_STR(lease.secrets[3].command[2], "./x");             /* an argument is the program's */
     T_STR(lease.secrets[4].command[0], "/work/of/./get");
     bh_lease_fini(&lease);
     bh_lease_fill_secrets(pipeline, "/work/of/p.yaml", &pipeline->agents[1], &lease);
@@ -100,7 +100,7 @@ static void whether_they_are_there(void **state)
     check("c", -BH_E_HOST, 1, "variable 'BH_TEST_HEADER' is not set", 10);
     setenv("BH_TEST_SECRET", "x", 1);
     check("b", 0, 0, NULL, 0);
-    check("a", -BH_E_HOST, 2, "file '/work/of/keys/near' cannot be read", 5);
+    check("a", -BH_E_HOST, 4, "file '/work/of/keys/near' cannot be read", 5);
     setenv("BH_TEST_HEADER", "x", 1);
     check("c", 0, 0, NULL, 0);
 }
