@@ -114,13 +114,13 @@ brokers() {
   done
 }
 no_brokers() { [ -z "$(brokers)" ]; }
-# Of the audit log: VERDICT REASON HOST:PORT of every connection of the newest run, and not again when it is open.
+# Of the audit log: VERDICT REASON HOST:PORT of every connection of the newest run, and not again when it ends: by whom is a race.
 decisions() {
   python3 - "$BULKHEAD_HOME" "$(bulkhead show @latest -o json | field '["run"]')" << 'PY'
 import json, sys
 for line in open(sys.argv[1] + "/audit/audit.jsonl"):
     d = json.loads(line)
-    if d["kind"] == "egress" and d["run"] == sys.argv[2] and d.get("state") != "open":
+    if d["kind"] == "egress" and d["run"] == sys.argv[2] and d.get("state") != "closed":
         print(d["agent"], d["phase"], d["verdict"], d["reason"], "%s:%d" % (d["host"], d["port"]))
 PY
 }
