@@ -128,6 +128,12 @@ static char *usual_own(void)
     return home && *home == '/' ? bh_path_join(home, ".config/bulkhead/site.yaml") : NULL;
 }
 
+/* Below a folder that is closed to the caller nothing is the caller's: HOME may be that of whoever started us. */
+static bool is_out_of_reach(const char *file)
+{
+    return faccessat(AT_FDCWD, file, F_OK, AT_EACCESS) < 0 && errno == EACCES;
+}
+
 int bh_policy_load(const char *named, struct bh_policy *ret, struct bh_errlist *errors)
 {
     struct bh_policy policy = {0};
@@ -135,7 +141,7 @@ int bh_policy_load(const char *named, struct bh_policy *ret, struct bh_errlist *
     const char *given = named ? named : variable && *variable ? variable : NULL;
     BH_CLEANUP_FREE char *own = given ? bh_strdup(given) : usual_own();
     int rc = add(&policy, BH_SITE_FILE, false, errors);
-    if (rc == 0 && own && !bh_streq(own, BH_SITE_FILE))
+    if (rc == 0 && own && !bh_streq(own, BH_SITE_FILE) && (given || !is_out_of_reach(own)))
         rc = add(&policy, own, given != NULL, errors);
     if (rc == 0)
         *ret = policy;

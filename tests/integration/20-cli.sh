@@ -220,6 +220,9 @@ expect 5 'lint with a policy' bulkhead lint asroot.yaml --policy strict.yaml
 has 'says what, and where' "$errs" "asroot.yaml:3:17: agents[0]: the site does not allow agent 'a' to be root in its box (user: root)"
 has 'and the rule' "$errs" 'rule: strict.yaml:2'
 expect 5 'lint with a policy that is not there' bulkhead lint asroot.yaml --policy none.yaml
+mkdir closed; chmod 000 closed
+HOME=$work/closed expect 0 'a home that is closed holds no policy of ours' bulkhead plan asroot.yaml
+rmdir closed
 BULKHEAD_SITE=strict.yaml expect 5 'plan is held to it' bulkhead plan asroot.yaml
 BULKHEAD_SITE=strict.yaml expect 5 'run is held to it' bulkhead run asroot.yaml
 has 'and runs nothing' "$errs" 'does not allow'
