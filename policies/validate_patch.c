@@ -153,9 +153,12 @@ static void read_header(struct patch *p, const char *line)
  * renames, whose lines name them alone. */
 static void read_git_line(struct patch *p, const char *line)
 {
-    const char *names = line + strlen("diff --git ");
+    static const char lead[] = "diff --git ";
+    if (!bh_starts_with(line, lead))
+        return;
+    const char *names = line + strlen(lead);
     size_t half = strlen(names) / 2;
-    if (!bh_starts_with(line, "diff --git ") || strlen(names) < 5 || names[half] != ' ')
+    if (strlen(names) < 5 || names[half] != ' ')
         return;
     BH_CLEANUP_FREE char *first = bh_strndup(names, half);
     if (bh_starts_with(first, "a/") && bh_starts_with(names + half + 1, "b/") && bh_streq(first + 2, names + half + 3))

@@ -123,6 +123,7 @@ static void patch(void **state)
     CHECK(PATCH, "diff --git a/o b/n\nrename from o\nrename to ../n\n", "not clean and relative");
     CHECK(PATCH, "--- a/.git/config\n+++ b/.git/config\n@@ -1 +1 @@\n-b\n+c\n", "git's own");
     CHECK(PATCH, "--- a/x\n+++ b/sub/.git/hooks/pre-commit\n@@ -1 +1 @@\n-b\n+c\n", "git's own");
+    CHECK(PATCH, "x\n\nd\n", "changes no file"); /* lines that are shorter than any head */
     CHECK(PATCH, "diff --git a/b b/b\nGIT binary patch\nliteral 3\n", "binary part");
     CHECK(PATCH, "--- \"a/\\303\"\n+++ \"b/\\303\"\n", "in quotes");
     CHECK(PATCH, "--- a/x\x1b[2J/../y\n", "not clean and relative");
