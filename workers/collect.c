@@ -22,6 +22,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "workers/box/mount_id.h"
 #include "workers/mask.h"
 #include "workers/output_glob.h"
 #include "workers/output_job.h"
@@ -36,6 +37,7 @@ struct wanted {
     const struct bh_lease_output *output;
     bool sealed; /* it was there when it was first looked at, and was so: */
     struct stat seal, now;
+    uint64_t file; /* bh_file_key of `now` */
 };
 
 struct bh_collect {
@@ -224,6 +226,7 @@ static bool judge_stored(struct bh_collect *c, const struct bh_store_job *job)
         .path = w->path,
         .device = w->now.st_dev,
         .inode = w->now.st_ino,
+        .file = w->file,
         .changed = w->sealed ? w->seal.st_ctim : w->now.st_ctim,
         .since_seal = !is_as_sealed(w, &w->now),
         .while_copied = job->changed,
@@ -282,6 +285,7 @@ static void on_file(void *arg, int fd, int error)
         return;
     if (fd >= 0 && fstat(fd, &w->now) < 0)
         w->now = (struct stat){0}; /* the job will meet it, too */
+    w->file = fd >= 0 ? bh_file_key_of(fd) : 0;
     if (fd < 0 && open_failed(c, w->name, w->output->glob != NULL, error, &verdict)) {
         finish(c, &verdict);
         return;

@@ -24,6 +24,7 @@ struct bh_collect_item {
     const char *name, *path;                /* path: relative to /workspace */
     dev_t device;                           /* of the box, and */
     uint64_t inode;                         /* as the box has it; 0: it is gone */
+    uint64_t file;                          /* bh_file_key of it; 0: it is gone */
     struct timespec changed;                /* its ctime when it was first looked at */
     bool since_seal;                        /* it is another file, or has changed, since it was first looked at, */
     bool while_copied;                      /* while it was copied, */

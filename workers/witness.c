@@ -114,7 +114,7 @@ static void add_writers(const struct bh_witness *w, uint64_t since, const struct
     const struct bh_box_ops *ops = ops_of(w->box);
     struct bh_box_writers found;
     BH_CLEANUP_FREE char *path = bh_asprintf("/workspace/%s", item->path);
-    if (!ops->writers || !ops->writers(w->box, since, item->inode, path, &found))
+    if (!ops->writers || !ops->writers(w->box, since, item->file, path, &found))
         return;
     for (size_t i = 0; i < found.n; i++) {
         for (size_t k = 0; k < c->n_beside; k++) {

@@ -598,12 +598,12 @@ static uint64_t fake_moment(struct bh_box *box)
     return 1;
 }
 
-static bool fake_writers(struct bh_box *box, uint64_t since, uint64_t inode, const char *path,
+static bool fake_writers(struct bh_box *box, uint64_t since, uint64_t file, const char *path,
                          struct bh_box_writers *ret)
 {
     const struct fake_boxes *f = of_box(box_of(box));
     (void)since;
-    (void)inode;
+    (void)file;
     (void)path;
     *ret = f->tell;
     return f->tells;

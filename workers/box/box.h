@@ -190,10 +190,10 @@ struct bh_box_ops {
      */
     uint64_t (*moment)(struct bh_box *box);
     /*
-     * Since a moment: who wrote to the inode (0: none), as the box's files have it, or to what had this path. False
+     * Since a moment: who wrote to the file (bh_file_key of mount_id.h; 0: none), or to what had this path. False
      * where nobody can tell.
      */
-    bool (*writers)(struct bh_box *box, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret);
+    bool (*writers)(struct bh_box *box, uint64_t since, uint64_t file, const char *path, struct bh_box_writers *ret);
     /* Of a shared box: the tags of those whose processes have the file open for writing, as far as that may be seen.
      * May be absent. */
     size_t (*holders)(struct bh_box *box, dev_t device, uint64_t inode, uint64_t *ret, size_t max);

@@ -194,7 +194,7 @@ static void on_event(struct bh_fan *f, const struct fanotify_event_metadata *e)
         f->missed = f->last;
         return;
     }
-    uint64_t mount = bh_mount_id(e->fd, "", STATX_INO | STATX_TYPE, &sx);
+    uint64_t mount = bh_mount_id(e->fd, "", BH_FILE_KEY_MASK | STATX_TYPE, &sx);
     if (mount == 0) {
         f->missed = f->last;
         return;
@@ -205,7 +205,7 @@ static void on_event(struct bh_fan *f, const struct fanotify_event_metadata *e)
     }
     if (bh_map_len(f->traces) >= TRACES_MAX)
         forget(f);
-    (void)snprintf(key, sizeof(key), "%llu", (unsigned long long)sx.stx_ino);
+    (void)snprintf(key, sizeof(key), "%llu", (unsigned long long)bh_file_key(&sx));
     trace(f, key, mount, e->mask);
     (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", e->fd);
     ssize_t n = readlink(link, key, sizeof(key) - 1);
@@ -283,13 +283,13 @@ static void add_writers(const struct bh_fan *f, const char *key, uint64_t since,
         add_writer(ret, &t->marks[i], since);
 }
 
-void bh_fan_ask(struct bh_fan *f, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret)
+void bh_fan_ask(struct bh_fan *f, uint64_t since, uint64_t file, const char *path, struct bh_box_writers *ret)
 {
     char key[24];
     (void)bh_fan_moment(f);
     *ret = (struct bh_box_writers){.whole = f->missed <= since};
-    (void)snprintf(key, sizeof(key), "%llu", (unsigned long long)inode);
-    if (inode != 0)
+    (void)snprintf(key, sizeof(key), "%llu", (unsigned long long)file);
+    if (file != 0)
         add_writers(f, key, since, ret);
     if (path)
         add_writers(f, path, since, ret);

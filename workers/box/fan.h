@@ -32,6 +32,6 @@ uint64_t bh_fan_moment(struct bh_fan *f);
 /* From now on, and for what was recorded and nobody's yet: what is written through this mount is of `tag`. */
 void bh_fan_name(struct bh_fan *f, uint64_t mount, uint64_t tag);
 
-/* Since a moment: who wrote to the inode, or to what had the name, as the box sees it ("/workspace/out/x"); tag 0:
- * through a mount that nobody has named. Takes what waits before. */
-void bh_fan_ask(struct bh_fan *f, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret);
+/* Since a moment: who wrote to the file (bh_file_key; 0: none), or to what had the name, as the box sees it
+ * ("/workspace/out/x"); tag 0: through a mount that nobody has named. Takes what waits before. */
+void bh_fan_ask(struct bh_fan *f, uint64_t since, uint64_t file, const char *path, struct bh_box_writers *ret);

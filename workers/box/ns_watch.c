@@ -178,16 +178,16 @@ static bool some_unknown(const struct bh_box_writers *w)
     return false;
 }
 
-bool bh_ns_writers(struct bh_box *box, uint64_t since, uint64_t inode, const char *path, struct bh_box_writers *ret)
+bool bh_ns_writers(struct bh_box *box, uint64_t since, uint64_t file, const char *path, struct bh_box_writers *ret)
 {
     *ret = (struct bh_box_writers){.n = 0};
     if (!box->fan)
         return false;
-    bh_fan_ask(box->fan, since, inode, path, ret);
+    bh_fan_ask(box->fan, since, file, path, ret);
     if (some_unknown(ret)) {
         BH_LIST_FOREACH (it, tmp, &box->execs)
             name_exec(EXEC(it));
-        bh_fan_ask(box->fan, since, inode, path, ret);
+        bh_fan_ask(box->fan, since, file, path, ret);
     }
     return true;
 }

@@ -99,12 +99,29 @@ static void put(const char *dir, const char *name, const char *text)
     T_INT(bh_write_all(fd, text, strlen(text)), 0);
 }
 
-static uint64_t inode_of(const char *dir, const char *name)
+static uint64_t file_of(const char *dir, const char *name)
 {
-    struct stat st;
     BH_CLEANUP_FREE char *path = bh_asprintf("%s/%s", dir, name);
-    T_INT(stat(path, &st), 0);
-    return st.st_ino;
+    BH_CLEANUP_FD int fd = open(path, O_PATH | O_CLOEXEC);
+    T_TRUE(fd >= 0);
+    return bh_file_key_of(fd);
+}
+
+static void a_file_is_more_than_its_inode(void **state)
+{
+    struct statx old = {.stx_mask = BH_FILE_KEY_MASK, .stx_ino = 12, .stx_btime = {.tv_sec = 1, .tv_nsec = 5}},
+                 next = old;
+    (void)state;
+    T_TRUE(bh_file_key(&old) == bh_file_key(&next));
+    next.stx_btime.tv_nsec = 6; /* its inode has been given to another */
+    T_TRUE(bh_file_key(&old) != bh_file_key(&next));
+    next = old;
+    next.stx_ino = 13;
+    T_TRUE(bh_file_key(&old) != bh_file_key(&next));
+    old.stx_mask = next.stx_mask = STATX_INO; /* nobody says when */
+    T_TRUE(bh_file_key(&old) == 12 && bh_file_key(&next) == 13);
+    old.stx_ino = 0;
+    T_TRUE(bh_file_key(&old) != 0);
 }
 
 static void the_mount_says_who(void **state)
@@ -119,13 +136,13 @@ static void the_mount_says_who(void **state)
         _exit(0);
     }
     T_INT(waitpid(pid, NULL, 0), pid);
-    bh_fan_ask(s->fan, 0, inode_of(s->a, "x"), NULL, &w);
+    bh_fan_ask(s->fan, 0, file_of(s->a, "x"), NULL, &w);
     T_INT(w.n, 2);
     T_TRUE(w.whole && w.of[0].tag == 1 && w.of[1].tag == 2 && w.of[1].wrote);
-    bh_fan_ask(s->fan, since, inode_of(s->a, "x"), NULL, &w);
+    bh_fan_ask(s->fan, since, file_of(s->a, "x"), NULL, &w);
     T_INT(w.n, 1);
     T_INT(w.of[0].tag, 2);
-    bh_fan_ask(s->fan, bh_fan_moment(s->fan), inode_of(s->a, "x"), NULL, &w);
+    bh_fan_ask(s->fan, bh_fan_moment(s->fan), file_of(s->a, "x"), NULL, &w);
     T_INT(w.n, 0);
 }
 
@@ -138,7 +155,7 @@ static void a_name_tells_of_what_was_replaced(void **state)
     (void)bh_fan_moment(s->fan); /* its name is read when the event is */
     put(s->a, "t", "mine");
     T_INT(rename(from, to), 0);
-    bh_fan_ask(s->fan, 0, inode_of(s->a, "x"), NULL, &w);
+    bh_fan_ask(s->fan, 0, file_of(s->a, "x"), NULL, &w);
     T_INT(w.n, 1);
     T_INT(w.of[0].tag, 1);
     BH_CLEANUP_FREE char *name = bh_asprintf("%s/x", s->b); /* as the writer's mount had it */
@@ -160,7 +177,7 @@ static void a_store_into_a_mapping_is_an_opening(void **state)
     map[0] = '2';
     munmap(map, 1);
     bh_close(fd);
-    bh_fan_ask(s->fan, since, inode_of(s->a, "x"), NULL, &w);
+    bh_fan_ask(s->fan, since, file_of(s->a, "x"), NULL, &w);
     T_INT(w.n, 1);
     T_TRUE(w.of[0].tag == 2 && !w.of[0].wrote);
 }
@@ -174,7 +191,7 @@ static void reading_is_no_writing(void **state)
     BH_CLEANUP_FREE char *path = bh_asprintf("%s/x", s->b);
     BH_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     T_INT(read(fd, &byte, 1), 1);
-    bh_fan_ask(s->fan, 0, inode_of(s->a, "x"), NULL, &w);
+    bh_fan_ask(s->fan, 0, file_of(s->a, "x"), NULL, &w);
     T_INT(w.n, 1);
     T_INT(w.of[0].tag, 1);
 }
@@ -187,10 +204,10 @@ static void a_mount_may_be_named_later(void **state)
     s->fan = bh_fan_new();
     T_INT(bh_fan_start(s->fan, s->root), 0);
     put(s->a, "x", "1");
-    bh_fan_ask(s->fan, 0, inode_of(s->a, "x"), NULL, &w);
+    bh_fan_ask(s->fan, 0, file_of(s->a, "x"), NULL, &w);
     T_TRUE(w.n == 1 && w.of[0].tag == 0);
     bh_fan_name(s->fan, mount_of(s->a), 7);
-    bh_fan_ask(s->fan, 0, inode_of(s->a, "x"), NULL, &w);
+    bh_fan_ask(s->fan, 0, file_of(s->a, "x"), NULL, &w);
     T_TRUE(w.n == 1 && w.of[0].tag == 7);
 }
 
@@ -203,7 +220,7 @@ static void what_stopped_keeps_its_record(void **state)
     bh_fan_stop(s->fan);
     T_INT(bh_fan_fd(s->fan), -1);
     put(s->b, "x", "2");
-    bh_fan_ask(s->fan, 0, inode_of(s->a, "x"), NULL, &w);
+    bh_fan_ask(s->fan, 0, file_of(s->a, "x"), NULL, &w);
     T_TRUE(w.n == 1 && w.of[0].tag == 1);
     T_INT(umount2(s->b, 0), 0); /* nothing of ours holds it */
     T_INT(mount(s->a, s->b, NULL, MS_BIND, NULL), 0);
@@ -222,7 +239,7 @@ static void a_flood_is_not_whole(void **state)
             (void)bh_fan_take(s->fan, 100000);
     }
     put(s->b, "x", "2");
-    bh_fan_ask(s->fan, 0, inode_of(s->a, "x"), NULL, &w);
+    bh_fan_ask(s->fan, 0, file_of(s->a, "x"), NULL, &w);
     T_TRUE(!w.whole);
     T_TRUE(w.n == 1 && w.of[0].tag == 2);
 }
@@ -247,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_mount_says_who),
+        TEST(a_file_is_more_than_its_inode),
         TEST(a_name_tells_of_what_was_replaced),
         TEST(a_store_into_a_mapping_is_an_opening),
         TEST(reading_is_no_writing),
