@@ -376,18 +376,27 @@ static void forks_that_are_not_what_they_must_be(void **state)
                    EPERM, "");
 }
 
-/* Dead before anybody had looked at it, or while somebody did: nothing of the attempt has run. */
+/*
+ * Dead before anybody had looked at it, or while somebody did: nothing of the attempt has run. Where both looks were
+ * faster than its end, it was good when it was told to go, and is an attempt that ended: so it is tried again.
+ */
 static void a_fork_that_dies_unchecked_was_no_attempt(void **state)
 {
-    struct server s;
-    struct attempt a;
+    bool dead = false;
     (void)state;
-    start_server(&s, BY_HAND(FORK("        B._become_new(fds, parent); os.write(3, b'here\\n'); os._exit(0)\n")));
-    must_be_warm(&s);
-    run_attempt(&s, &a, 1, "");
-    T_INT(a.exec.result.end, BH_EXEC_NOT_STARTED);
-    end_attempt(&a);
-    end_server(&s);
+    for (int i = 0; i < 20 && !dead; i++) {
+        struct server s;
+        struct attempt a;
+        start_server(&s, BY_HAND(FORK("        B._become_new(fds, parent); os.write(3, b'here\\n'); os._exit(0)\n")));
+        must_be_warm(&s);
+        run_attempt(&s, &a, 1, "");
+        dead = a.exec.result.end == BH_EXEC_NOT_STARTED;
+        if (!dead)
+            check_end(&a, BH_EXEC_EXITED, 0);
+        end_attempt(&a);
+        end_server(&s);
+    }
+    T_TRUE(dead);
 }
 
 /* What only may be read for ever is shared by every program: the cache of the C library's conversions. The helper makes
