@@ -10,8 +10,8 @@
 #include "scheduler/dispatch/lease_make.h"
 #include "scheduler/dispatch/live_run.h"
 #include "scheduler/dispatch/snapshot_key.h"
-#include "tests/kit/store_kit.h"
 #include "tests/support/t.h"
+#include "tests/unit/scheduler/dispatch/run_fixture.h"
 
 #define DIGEST "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
@@ -32,31 +32,9 @@ static const char all_text[] =
     "- {name: second, run: x, inputs: ['r@2']}\n"
     "- {name: may, run: x, inputs: [{name: 'r@2', optional: true}, 'r@3']}\n";
 
-struct fixture {
-    struct kit_home home;
-    struct bh_store *store;
-    struct bh_live_run *run;
-    struct bh_run_id id;
-};
-
 static int set_up_with(void **state, const char *document)
 {
-    struct fixture *f = bh_alloc(sizeof(*f));
-    struct bh_errlist errors = {0};
-    struct bh_plan_options options = {0};
-    kit_home_make(&f->home);
-    f->id = kit_run_id(1);
-    T_OK(bh_store_open(&f->home.home, BH_STORE_WRITE, &f->store, &err));
-    struct bh_live_run_new what = {.store = f->store,
-                                   .run = f->id,
-                                   .file = "p.yaml",
-                                   .text = document,
-                                   .text_len = strlen(document),
-                                   .submission = bh_val_map()};
-    if (bh_pipeline_load("p.yaml", document, strlen(document), &what.pipeline, &errors) != 0 ||
-        bh_plan_make(what.pipeline, &options, &what.plan, &errors) != 0)
-        fail_msg("%s", bh_err_message(errors.items[0]));
-    T_OK(bh_live_run_create(&what, &f->run, &err));
+    struct fixture *f = run_fixture_new(document);
     T_TRUE(bh_live_run_apply(f->run, &(struct bh_event){.kind = BH_EV_START}, NULL));
     T_TRUE(bh_live_run_apply(f->run, &(struct bh_event){.kind = BH_EV_WORKER_UP, .slots = 8}, NULL));
     *state = f;
@@ -71,16 +49,6 @@ static int set_up(void **state)
 static int set_up_all(void **state)
 {
     return set_up_with(state, all_text);
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    bh_live_run_free(f->run);
-    bh_store_close(f->store);
-    kit_home_remove(&f->home);
-    bh_free(f);
-    return 0;
 }
 
 /* The newest execution of the agent that is of this kind and number. */
@@ -472,7 +440,7 @@ static void an_input_says_which_attempt_failed(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, run_fixture_tear_down)
     const struct CMUnitTest tests[] = {
         T(each_kind_has_its_own),
         T(equal_setups_have_one_key),
@@ -485,8 +453,8 @@ int main(void)
         T(a_failure_is_summed_up),
         T(a_preparation_that_fails_is_told),
         T(without_a_score_nobody_wins),
-        cmocka_unit_test_setup_teardown(what_a_check_refused_is_not_handed_on, set_up_all, tear_down),
-        cmocka_unit_test_setup_teardown(an_input_says_which_attempt_failed, set_up_all, tear_down),
+        cmocka_unit_test_setup_teardown(what_a_check_refused_is_not_handed_on, set_up_all, run_fixture_tear_down),
+        cmocka_unit_test_setup_teardown(an_input_says_which_attempt_failed, set_up_all, run_fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

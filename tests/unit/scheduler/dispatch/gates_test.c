@@ -13,8 +13,8 @@
 #include "scheduler/dispatch/decision.h"
 #include "scheduler/dispatch/lease_make.h"
 #include "scheduler/dispatch/question.h"
-#include "tests/kit/store_kit.h"
 #include "tests/support/t.h"
+#include "tests/unit/scheduler/dispatch/run_fixture.h"
 
 static const char text[] =
     "version: 1\nname: t\ntopology: per-agent\nparams: {n: {type: int, default: 7}}\nstages:\n"
@@ -32,13 +32,6 @@ static const char text[] =
 enum { READER, CLEAN, ASK, LOOK, LATE, AGAIN };
 enum { GATE_ASK, GATE_LATE, GATE_AGAIN, GATE_USE };
 
-struct fixture {
-    struct kit_home home;
-    struct bh_store *store;
-    struct bh_live_run *run;
-    struct bh_run_id id;
-};
-
 static void apply(struct fixture *f, struct bh_event event, struct bh_val *extra)
 {
     T_TRUE(bh_live_run_apply(f->run, &event, extra));
@@ -46,35 +39,10 @@ static void apply(struct fixture *f, struct bh_event event, struct bh_val *extra
 
 static int set_up(void **state)
 {
-    struct fixture *f = bh_alloc(sizeof(*f));
-    struct bh_errlist errors = {0};
-    struct bh_plan_options options = {0};
-    kit_home_make(&f->home);
-    f->id = kit_run_id(1);
-    T_OK(bh_store_open(&f->home.home, BH_STORE_WRITE, &f->store, &err));
-    struct bh_live_run_new what = {.store = f->store,
-                                   .run = f->id,
-                                   .file = "p.yaml",
-                                   .text = text,
-                                   .text_len = strlen(text),
-                                   .submission = bh_val_map()};
-    if (bh_pipeline_load("p.yaml", text, strlen(text), &what.pipeline, &errors) != 0 ||
-        bh_plan_make(what.pipeline, &options, &what.plan, &errors) != 0)
-        fail_msg("%s", bh_err_message(errors.items[0]));
-    T_OK(bh_live_run_create(&what, &f->run, &err));
+    struct fixture *f = run_fixture_new(text);
     apply(f, (struct bh_event){.kind = BH_EV_START}, NULL);
     apply(f, (struct bh_event){.kind = BH_EV_WORKER_UP, .slots = 8}, NULL);
     *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    bh_live_run_free(f->run);
-    bh_store_close(f->store);
-    kit_home_remove(&f->home);
-    bh_free(f);
     return 0;
 }
 
@@ -353,7 +321,7 @@ static void a_decision_of_another_user_is_not_taken(void **state)
     T_ERR(bh_decision_read(&f->home.home, f->id.s, digest, &out, &err), BH_E_POLICY, "it belongs to another user");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, run_fixture_tear_down)
 
 int main(void)
 {

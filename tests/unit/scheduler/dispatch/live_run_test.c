@@ -2,11 +2,10 @@
 /* What a run keeps of the limits that its owner began with, and what leases are made of them. */
 #include "scheduler/dispatch/live_run.h"
 
-#include "base/mem.h"
 #include "base/val.h"
 #include "scheduler/dispatch/lease_make.h"
-#include "tests/kit/store_kit.h"
 #include "tests/support/t.h"
+#include "tests/unit/scheduler/dispatch/run_fixture.h"
 
 static const char text[] =
     "version: 1\nname: t\ndefaults: {limits: {pids: 64}}\n"
@@ -15,41 +14,10 @@ static const char text[] =
     "- {name: a, run: x, box: lab, outputs: [p], limits: {output: 1MiB}}\n"
     "- {name: b, run: x, box: lab, limits: {cpus: 64}}\n";
 
-struct fixture {
-    struct kit_home home;
-    struct bh_store *store;
-    struct bh_live_run *run;
-    struct bh_run_id id;
-};
-
 static int set_up(void **state)
 {
-    struct fixture *f = bh_alloc(sizeof(*f));
-    struct bh_errlist errors = {0};
-    struct bh_plan_options options = {0};
-    kit_home_make(&f->home);
-    f->id = kit_run_id(1);
-    T_OK(bh_store_open(&f->home.home, BH_STORE_WRITE, &f->store, &err));
-    struct bh_live_run_new what = {.store = f->store,
-                                   .run = f->id,
-                                   .file = "p.yaml",
-                                   .text = text,
-                                   .text_len = strlen(text),
-                                   .submission = bh_val_map()};
-    T_INT(bh_pipeline_load("p.yaml", text, strlen(text), &what.pipeline, &errors), 0);
-    T_INT(bh_plan_make(what.pipeline, &options, &what.plan, &errors), 0);
-    T_OK(bh_live_run_create(&what, &f->run, &err));
+    struct fixture *f = run_fixture_new(text);
     *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    bh_live_run_free(f->run);
-    bh_store_close(f->store);
-    kit_home_remove(&f->home);
-    bh_free(f);
     return 0;
 }
 
@@ -130,8 +98,8 @@ static void a_lease_has_the_limits_of_box_and_agent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(best_effort_is_recorded_with_its_owner, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lease_has_the_limits_of_box_and_agent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(best_effort_is_recorded_with_its_owner, set_up, run_fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_lease_has_the_limits_of_box_and_agent, set_up, run_fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
