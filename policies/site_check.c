@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "base/val.h"
 #include "policies/site_priv.h"
-#include "topologies/base_ref.h"
+#include "topologies/placeholder.h"
 #include "topologies/plan.h"
 
 struct judge {
@@ -169,14 +169,16 @@ static void check_secret_named(struct judge *j, const char *name)
 /* Those that its headers hold. */
 static void check_endpoint_secrets(struct judge *j, const char *endpoint)
 {
-    const struct bh_node *root = j->plan->pipeline->root, *secrets = bh_node_get(root, "secrets");
-    const struct bh_node *headers = bh_node_get(bh_node_get(bh_node_get(root, "endpoints"), endpoint), "headers");
+    const struct bh_node *endpoints = bh_node_get(j->plan->pipeline->root, "endpoints");
+    const struct bh_node *headers = bh_node_get(bh_node_get(endpoints, endpoint), "headers");
     for (size_t h = 0; h < bh_node_len(headers); h++) {
-        for (size_t i = 0; i < bh_node_len(secrets); i++) {
-            BH_CLEANUP_FREE char *held = bh_asprintf("secrets.%s}}", bh_node_key_at(secrets, i));
-            const char *text = bh_node_text(bh_node_at(headers, h));
-            if (text && strstr(text, held))
-                check_secret_named(j, bh_node_key_at(secrets, i));
+        const char *text = bh_node_text(bh_node_at(headers, h));
+        struct bh_placeholder hold;
+        size_t offset = 0;
+        while (text && bh_placeholder_next(text, &offset, &hold)) {
+            BH_CLEANUP_FREE char *name = bh_strndup(hold.name, hold.name_len);
+            if (hold.kind == BH_HOLD_SECRET)
+                check_secret_named(j, name);
         }
     }
 }

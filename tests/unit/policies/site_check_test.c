@@ -101,6 +101,10 @@ static const struct row {
     {"allow: {endpoints: ['https://other.example.com']}\n", ENDPOINT AGENT(", endpoints: [m]"),
      "upstream 'https://api.example.com'", 1},
     {"allow: {secrets: []}\n", ENDPOINT AGENT(", endpoints: [m]"), "secret 'env:API_KEY'", 1},
+    {"allow: {secrets: []}\n", /* as everybody else reads it, white space does not count */
+     SECRET "endpoints: {m: {upstream: 'https://a.org', headers: {h: 'x {{  secrets.k }}'}, allow: ['GET /']}}\n" AGENT(
+         ", endpoints: [m]"),
+     "secret 'env:API_KEY'", 1},
     {"caps: {limits: {memory: 1GiB}}\n", AGENT(", limits: {memory: 2GiB}"), "more than limits.memory 1GiB", 1},
     {"caps: {limits: {memory: 2GiB}}\n", AGENT(", limits: {memory: 2GiB}"), NULL, 0},
     {"caps: {limits: {disk: 1GiB}}\n", AGENT(""), "nothing is said, and the default is: 10GiB", 1},
