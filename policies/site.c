@@ -46,15 +46,10 @@ static int check_owner(const char *file, int fd, struct bh_err **err)
 
 static int read_all(const char *file, int fd, struct bh_buf *text, struct bh_err **err)
 {
-    char part[4096];
-    ssize_t n;
-    while ((n = read(fd, part, sizeof(part))) > 0 && text->len <= SITE_MAX)
-        bh_buf_add(text, part, (size_t)n);
-    if (n < 0)
-        return bh_err_set(err, BH_E_POLICY, errno, "cannot read the site policy '%s'", file);
-    if (text->len > SITE_MAX)
+    int rc = bh_read_all(fd, SITE_MAX, text, NULL);
+    if (rc == -BH_E_TOO_LARGE)
         return bh_err_set(err, BH_E_POLICY, 0, "the site policy '%s' is larger than 64 KiB", file);
-    return 0;
+    return rc == 0 ? 0 : bh_err_set(err, BH_E_POLICY, errno, "cannot read the site policy '%s'", file);
 }
 
 /* 0 with an empty *text where there is no file and none must be there. */
