@@ -257,13 +257,24 @@ size_t bh_needles_run(const struct bh_needles *set, const void *data, size_t len
     return n;
 }
 
-static void drop_joint(struct bh_sieve *s)
+static void wipe(struct bh_sieve *s)
 {
-    if (s->joint)
-        explicit_bzero(s->joint, s->n_joint);
-    bh_free(s->joint);
-    s->joint = NULL;
-    s->n_joint = 0;
+    if (s->bytes)
+        explicit_bzero(s->bytes, s->cap);
+    bh_free(s->bytes);
+}
+
+static void reserve(struct bh_sieve *s, size_t cap)
+{
+    if (cap <= s->cap)
+        return;
+    char *bytes = bh_alloc(cap);
+    if (s->n_held > 0)
+        memcpy(bytes, s->bytes + s->held_at, s->n_held);
+    wipe(s);
+    s->bytes = bytes;
+    s->cap = cap;
+    s->held_at = 0;
 }
 
 /* What was held back and the new piece as one. */
@@ -271,21 +282,23 @@ static const char *join(struct bh_sieve *s, const char *data, size_t *len)
 {
     if (s->n_held == 0)
         return data;
-    s->n_joint = s->n_held + *len;
-    s->joint = bh_alloc(s->n_joint);
-    memcpy(s->joint, s->held, s->n_held);
+    reserve(s, s->n_held + *len);
+    memmove(s->bytes, s->bytes + s->held_at, s->n_held);
     if (*len > 0)
-        memcpy(s->joint + s->n_held, data, *len);
-    *len = s->n_joint;
-    return s->joint;
+        memcpy(s->bytes + s->n_held, data, *len);
+    *len += s->n_held;
+    return s->bytes;
 }
 
-static void hold(struct bh_sieve *s, const char *end, size_t open)
+/* The last `open` bytes of `data`, which may be our own: what goes on lies before them, and stays. */
+static void hold(struct bh_sieve *s, const char *data, size_t len, size_t open)
 {
-    if (open > 0 && !s->held)
-        s->held = bh_alloc(s->set->held_max);
-    if (open > 0)
-        memcpy(s->held, end - open, open);
+    s->n_held = 0;
+    s->held_at = data == s->bytes ? len - open : 0;
+    if (open > 0 && data != s->bytes) {
+        reserve(s, open);
+        memcpy(s->bytes, data + len - open, open);
+    }
     s->n_held = open;
 }
 
@@ -297,22 +310,17 @@ const char *bh_sieve_push(struct bh_sieve *s, const char *data, size_t len, bool
     *ret_n = len;
     if (!s->set || s->set->n == 0)
         return NULL;
-    drop_joint(s);
     *ret_pass = data = join(s, data, &len);
     *ret_n = bh_needles_find(s->set, data, len, &name);
     if (name)
         return name;
-    hold(s, data + len, last ? 0 : bh_needles_run(s->set, data, len));
+    hold(s, data, len, last ? 0 : bh_needles_run(s->set, data, len));
     *ret_n = len - s->n_held;
     return NULL;
 }
 
 void bh_sieve_fini(struct bh_sieve *s)
 {
-    drop_joint(s);
-    if (s->held)
-        explicit_bzero(s->held, s->set->held_max);
-    bh_free(s->held);
-    s->held = NULL;
-    s->n_held = 0;
+    wipe(s);
+    *s = (struct bh_sieve){.set = s->set};
 }

@@ -36,10 +36,8 @@ size_t bh_needles_run(const struct bh_needles *set, const void *data, size_t len
 /* One stream. Zero-initialise but for `set`, which is borrowed and is not added to any more; NULL looks for nothing. */
 struct bh_sieve {
     const struct bh_needles *set;
-    char *held; /* the end of what came, see bh_needles_run */
-    size_t n_held;
-    char *joint; /* that and the next piece */
-    size_t n_joint;
+    char *bytes; /* the end of what came, see bh_needles_run, and with it the next piece */
+    size_t cap, held_at, n_held;
 };
 /*
  * Takes the next piece. *ret_pass, *ret_n: what may go on now; it lies in `data` or in the sieve and is good until the
