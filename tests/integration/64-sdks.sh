@@ -6,7 +6,8 @@
 source "$(dirname "$0")/lib.sh"
 rig=$(dirname "$(readlink -f "$0")")/endpoints
 begin "$1" "$0" "$@"
-command -v python3 > /dev/null && command -v openssl > /dev/null || skip_all python3 "the service needs python3 and openssl"
+command -v python3 > /dev/null || skip_all python3 "the service needs python3"
+command -v openssl > /dev/null || skip_all openssl "the service needs openssl"
 case $(command -v node) in /usr/*/node) ;; *) skip_all npm "boxes find no node below /usr" ;; esac
 umask 022
 npm install --no-audit --no-fund --ignore-scripts @anthropic-ai/sdk openai > npm.out 2>&1 ||
