@@ -5,7 +5,6 @@
 # shellcheck source=tests/integration/lib.sh
 source "$(dirname "$0")/lib.sh"
 begin "$1" "$0" "$@"
-bulkhead() { "$work/bin/bulkhead" "$@"; }
 
 # Lint, plan and run refuse it, with this status, these words and these of the detail.
 refused() { # status what words detail

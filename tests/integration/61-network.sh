@@ -104,15 +104,6 @@ printf 'allow: {ranges: [127.0.0.0/8, "::1/128"]}\n' > site.yaml
 export BULKHEAD_SITE=$work/site.yaml
 run() { expect "$1" "$2" bulkhead run "$3" --grant; }
 logs() { bulkhead logs @latest --no-prefix "$@"; }
-# They let nobody but root look at their program.
-brokers() {
-  local p
-  for p in /proc/[0-9]*; do
-    case "$({ tr '\0' ' ' < "$p/cmdline"; } 2> /dev/null)" in
-      "$work/bin/bulkhead-broker "*) printf '%s\n' "${p#/proc/}" ;;
-    esac
-  done
-}
 no_brokers() { [ -z "$(brokers)" ]; }
 # Of the audit log: VERDICT REASON HOST:PORT of every connection of the newest run, and not again when it ends: by whom is a race.
 decisions() {
@@ -263,10 +254,8 @@ agents:
     network: {allow: ["$host:$port"]}
     run: 'for i in 1 2 3 4 5 6 7 8 9 10; do $get -o /dev/null http://$host:$port/hello; done; echo ten'
 YAML
-"$work/bin/bulkhead" run frozen.yaml --grant > run.out 2> run.err &
-pid=$!
-wait_until grep -q '^run ' run.err
-check 'another box is served beside one that is stopped' wait_until last_line_is @latest quick ten
+start_run frozen.yaml --grant
+check 'another box is served beside one that is stopped' wait_until last_line_is "$run" quick ten
 kill -s INT "$pid"
 status=0
 wait "$pid" || status=$?
@@ -282,10 +271,8 @@ agents:
     network: {allow: ["$host:$port"]}
     run: '[ "\$BULKHEAD_TRY" -gt 1 ] || { echo waiting; exec sleep 86395; }; $get http://$host:$port/again'
 YAML
-"$work/bin/bulkhead" run dies.yaml --grant > run.out 2> run.err &
-pid=$!
-wait_until grep -q '^run ' run.err
-wait_until last_line_is @latest a waiting
+start_run dies.yaml --grant
+wait_until last_line_is "$run" a waiting
 for p in $(brokers); do kill -s KILL "$p"; done
 status=0
 wait "$pid" || status=$?
@@ -315,10 +302,8 @@ version: 1
 name: hangs
 agents: [{name: a, network: {allow: ["$host:$port"]}, run: '$get http://$host:$port/hello; exec sleep 86393'}]
 YAML
-"$work/bin/bulkhead" run hangs.yaml --grant > run.out 2> run.err &
-pid=$!
-wait_until grep -q '^run ' run.err
-check 'a run is killed' wait_until last_line_is @latest a hello
+start_run hangs.yaml --grant
+check 'a run is killed' wait_until last_line_is "$run" a hello
 kill_run
 check '  no broker outlives it' wait_until no_brokers
 check '  and nobody else' wait_for_none

@@ -98,15 +98,7 @@ expect 0 'the plan opens with it' bulkhead plan p.yaml
 has 'names what it asks for' "$out" 'command sh -c sed s/file/command/ secret.txt'
 lacks 'and no value' "$out" "$canary"
 
-: > run.err
-"$work/bin/bulkhead" run --grant p.yaml > run.out 2> run.err &
-pid=$!
-run=
-while [ -z "$run" ]; do
-  kill -0 "$pid" 2> /dev/null || { cat run.err; break; }
-  run=$(sed -n 's/^run \([^:]*\):.*/\1/p' run.err)
-  pause
-done
+start_run p.yaml --grant
 check 'the agent has what it needs' wait_until last_line_is "$run" holder holding
 check 'the other one has looked' wait_until last_line_is "$run" seeker looked
 

@@ -5,7 +5,6 @@
 # shellcheck source=tests/integration/lib.sh
 source "$(dirname "$0")/lib.sh"
 begin "$1" "$0" "$@"
-bulkhead() { "$work/bin/bulkhead" "$@"; }
 
 # --- a reader who is told what to say, and who reads it
 cat > p.yaml << 'YAML'

@@ -6,7 +6,8 @@
 source "$(dirname "$0")/lib.sh"
 rig=$(dirname "$(readlink -f "$0")")/endpoints
 begin "$1" "$0" "$@"
-command -v python3 > /dev/null && command -v openssl > /dev/null || skip_all python3 "the service needs python3 and openssl"
+command -v python3 > /dev/null || skip_all python3 "the service needs python3"
+command -v openssl > /dev/null || skip_all openssl "the service needs openssl"
 [ -x /usr/bin/curl ] || skip_all curl "boxes find no curl"
 umask 022
 
@@ -99,7 +100,8 @@ YAML
 (unset CANARY && bulkhead run hunt.yaml --grant > hunt.out 2>&1) &
 hunt=$!
 hangs() { bulkhead logs @latest --no-prefix | grep -q hunting; }
-wait_until hangs || true
+check 'the agent hunts' wait_until hangs
+check 'its call is under way' wait_until grep -q hanging service.err
 lacks 'the agent finds it in nobody' "$(bulkhead logs @latest --no-prefix)" found
 found=''
 for process in /proc/[0-9]*; do
@@ -108,7 +110,9 @@ done
 same 'it is in no environment and no argument list of the host' "$(printf '%s' "$found" | tr -d 0)" ''
 if [ "$1" = user ]; then
   opened=''
-  for broker in $(pgrep -U "$(id -u)" -f 'bulkhead-broker endpoints'); do
+  holder=$(brokers endpoints)
+  check 'one process has it' test -n "$holder"
+  for broker in $holder; do
     for file in environ mem maps fd/3 root/; do
       (: < "/proc/$broker/$file") 2> /dev/null && opened+=" $file"
     done

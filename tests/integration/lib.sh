@@ -105,15 +105,18 @@ last_line_is() { # run agent line
 }
 
 # Starts a run in the background, of which it waits for the name: $pid, $run. What it prints is in run.out and run.err.
-start_run() { # document
+start_run() { # document [option…]
+  local alive=true
   : > run.err # or the run before is taken for this one
-  "$work/bin/bulkhead" run "$1" > run.out 2> run.err &
+  "$work/bin/bulkhead" run "$@" > run.out 2> run.err &
   pid=$!
   run=
-  while [ -z "$run" ]; do
+  while [ -z "$run" ] && $alive; do
+    kill -0 "$pid" 2> /dev/null || alive=false # one look more
     run=$(sed -n 's/^run \([^:]*\):.*/\1/p' run.err)
     pause
   done
+  [ -n "$run" ] || not_ok "'$1' begins" "$(cat run.err)"
 }
 
 kill_run() { # the one that start_run has started
@@ -127,6 +130,16 @@ own_processes() {
   for p in /proc/[0-9]*; do
     exe=$(readlink "$p/exe" 2>/dev/null) || continue
     case "$exe" in "$work/bin/"*) printf '%s\n' "${p#/proc/}" ;; esac
+  done
+}
+
+# The brokers of this test; they let nobody but root look at their program.
+brokers() { # [mode]
+  local p
+  for p in /proc/[0-9]*; do
+    case "$({ tr '\0' ' ' < "$p/cmdline"; } 2> /dev/null)" in
+      "$work/bin/bulkhead-broker ${1:-}"*) printf '%s\n' "${p#/proc/}" ;;
+    esac
   done
 }
 
@@ -172,8 +185,9 @@ enter_mode() { # mode script args…
         printf '65534:300000:65536\n' > "$work/subids"
         export BH_ENTERED=1 BH_WORK=$work
         local status=0
-        unshare -m bash -c 'mount --bind "$BH_WORK/subids" /etc/subuid && mount --bind "$BH_WORK/subids" /etc/subgid || exit 77
+        unshare -m bash -c 'mount --bind "$BH_WORK/subids" /etc/subuid && mount --bind "$BH_WORK/subids" /etc/subgid || exit 78
           exec setpriv --reuid=65534 --regid=65534 --clear-groups bash "$@"' bash "$@" || status=$?
+        [ "$status" -ne 78 ] || { cleanup; skip_all mount "nothing can be mounted over /etc/subuid"; }
         cleanup
         exit "$status"
       fi

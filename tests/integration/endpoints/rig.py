@@ -184,6 +184,7 @@ class Service(http.server.BaseHTTPRequestHandler):
     def on_hang(self):
         self.body()
         self.server.hanging.release()
+        print("hanging", file=sys.stderr, flush=True)
         self.server.let_go.wait(PATIENCE)
         self.answer(b"late")
 
