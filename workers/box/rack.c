@@ -185,6 +185,7 @@ static int rename_or_make(struct bh_rack *r, const char *key, struct bh_rack_pla
         bh_free(BH_TAKE(place->name));
         return 0;
     }
+    place->stamp.taken = false;
     if (place->name) /* somebody has the key, or the run's folder has gone */
         submit(r, REMOVE, (struct bh_rack_place){.name = BH_TAKE(place->name), .root = BH_TAKE_FD(place->root)});
     return bh_box_folder_make(r->run_dir, key, &r->owner, r->writable_usr, err);
