@@ -12,6 +12,7 @@
 #include "artifact-bus/lease_priv.h"
 #include "artifact-bus/text_rules_priv.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "topologies/names.h"
 
 enum {
@@ -58,6 +59,15 @@ static const char *const validate_words[] = {
     [BH_VALIDATE_CSV] = "csv", [BH_VALIDATE_TEXT] = "text",   [BH_VALIDATE_BINARY] = "binary",
     [BH_VALIDATE_DIR] = "dir", [BH_VALIDATE_PATCH] = "patch", NULL,
 };
+
+enum bh_validate_kind bh_validate_kind_parse(const char *text)
+{
+    for (size_t i = 0; text && validate_words[i]; i++) {
+        if (bh_streq(validate_words[i], text))
+            return (enum bh_validate_kind)i;
+    }
+    return BH_VALIDATE_ANY;
+}
 
 static const struct bh_field validate_fields[] = {
     FIELD(bh_lease_validate, kind, .kind = BH_FIELD_WORD, .words = validate_words),
@@ -273,7 +283,6 @@ static const struct bh_field lease_fields[] = {
     FIELD(bh_lease, check, .kind = BH_FIELD_STRUCT, .sub = &check_shape),
     LIST(bh_lease, env, n_env, .kind = BH_FIELD_STRUCTS, .sub = &env_shape, .max_items = ENV_MAX),
     FIELD(bh_lease, tainted, .kind = BH_FIELD_BOOL),
-    FIELD(bh_lease, private_, .kind = BH_FIELD_BOOL),
     NETWORK("network_setup", SETUP),
     NETWORK("network_prepare", PREPARE),
     NETWORK("network_run", RUN),
@@ -302,6 +311,22 @@ static const struct bh_field lease_fields[] = {
     FIELD(bh_lease, keep, .kind = BH_FIELD_WORD, .words = keep_words),
 };
 static const struct bh_shape lease_shape = SHAPE("lease", bh_lease, lease_fields, .problem = lease_problem);
+
+const struct bh_lease_file *bh_lease_input(const struct bh_lease *lease, const char *name)
+{
+    for (size_t i = 0; i < lease->n_inputs; i++) {
+        if (bh_streq(lease->inputs[i].name, name))
+            return &lease->inputs[i];
+    }
+    return NULL;
+}
+
+const char *bh_net_phase_text(enum bh_net_phase phase)
+{
+    static const char *const words[] = {
+        [BH_NET_SETUP] = "setup", [BH_NET_PREPARE] = "prepare", [BH_NET_RUN] = "run", [BH_NET_CHECK] = "check"};
+    return words[phase];
+}
 
 void bh_lease_fini(struct bh_lease *lease)
 {

@@ -144,7 +144,7 @@ struct bh_lease {
     struct bh_lease_check check;
     struct bh_lease_env *env; /* complete: BULKHEAD_*, parameters, the agent's own */
     size_t n_env;
-    bool tainted, private_; /* the label of the agent and what it makes; a gate may have let into its box what taints */
+    bool tainted; /* the label of the agent and what it makes; a gate may have let into its box what taints */
     struct bh_lease_network network[BH_N_NET_PHASES];
     char **ranges; /* addresses that the site permits beyond public ones: "10.0.0.0/8" */
     size_t n_ranges;
@@ -168,7 +168,10 @@ struct bh_lease {
     enum bh_lease_keep { BH_LEASE_KEEP_ON_FAILURE, BH_LEASE_KEEP_ALWAYS, BH_LEASE_KEEP_NEVER } keep;
 };
 
-void bh_lease_fini(struct bh_lease *lease); /* zeroes it */
+void bh_lease_fini(struct bh_lease *lease);                                                 /* zeroes it */
+const struct bh_lease_file *bh_lease_input(const struct bh_lease *lease, const char *name); /* borrowed, or NULL */
+enum bh_validate_kind bh_validate_kind_parse(const char *text); /* "json"; ANY where it is none, or NULL */
+const char *bh_net_phase_text(enum bh_net_phase phase);         /* "setup" */
 struct bh_val *bh_lease_to_val(const struct bh_lease *lease);
 int bh_lease_from_val(const struct bh_val *v, struct bh_lease *ret, struct bh_err **err) BH_MUST_CHECK;
 

@@ -24,6 +24,13 @@ void bh_buf_fini(struct bh_buf *buf)
     bh_buf_init(buf);
 }
 
+void bh_buf_wipe(struct bh_buf *buf)
+{
+    if (buf->cap)
+        explicit_bzero(buf->data, buf->cap);
+    bh_buf_fini(buf);
+}
+
 void bh_buf_clear(struct bh_buf *buf)
 {
     buf->len = 0;

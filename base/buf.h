@@ -16,6 +16,7 @@ extern char bh_buf_empty[1];
 
 void bh_buf_init(struct bh_buf *buf);
 void bh_buf_fini(struct bh_buf *buf); /* leaves an empty, usable buffer */
+void bh_buf_wipe(struct bh_buf *buf); /* the same, and of what was in it nothing stays in memory */
 void bh_buf_clear(struct bh_buf *buf);
 void bh_buf_add(struct bh_buf *buf, const void *data, size_t len);
 void bh_buf_adds(struct bh_buf *buf, const char *s);

@@ -232,8 +232,7 @@ int bh_home_open_folder(const struct bh_home *home, const char *rel)
 
 DIR *bh_home_list(const struct bh_home *home, const char *rel)
 {
-    DIR *dir = bh_dir_stream(bh_home_open_folder(home, rel));
-    return dir;
+    return bh_dir_stream(bh_home_open_folder(home, rel));
 }
 
 char *bh_home_path(const struct bh_home *home, const char *rel)

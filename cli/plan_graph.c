@@ -9,11 +9,6 @@
 
 enum { LISTED = 8 };
 
-static const char *label_text(enum bh_label label)
-{
-    return label == BH_TAINTED ? "tainted" : "trusted";
-}
-
 static bool carries_data(enum bh_edge_kind kind)
 {
     return kind == BH_EDGE_DATA || kind == BH_EDGE_OPTIONAL;
@@ -43,7 +38,7 @@ static void print_node(const struct bh_plan_agent *a, const char *br)
 /* What a box is and may. */
 static void print_box(const struct bh_plan_box *box, const char *br)
 {
-    printf("%s (%s%s)", box->id, label_text(box->label), box->private_ ? ", private" : "");
+    printf("%s (%s%s)", box->id, bh_label_text(box->label), box->private_ ? ", private" : "");
     for (size_t i = 0; i < box->n_powers && i < LISTED; i++)
         printf("%spower: %s", br, box->powers[i]);
     if (box->n_powers > LISTED)

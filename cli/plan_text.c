@@ -9,11 +9,6 @@
 #include "base/text.h"
 #include "cli/common.h"
 
-static const char *label_text(enum bh_label label)
-{
-    return label == BH_TAINTED ? "tainted" : "trusted";
-}
-
 /* ", private (mine.txt (private source))" */
 static void print_private(const char *why)
 {
@@ -30,7 +25,7 @@ static void print_sources(const struct bh_plan *plan)
     for (size_t i = 0; i < p->n_sources; i++) {
         const struct bh_source *s = &p->sources[i];
         printf("%s  %s: %s%s%s\n", i == 0 ? "\nsources:\n" : "", s->name.s,
-               label_text(plan->source_tainted[i] ? BH_TAINTED : BH_TRUSTED),
+               bh_label_text(plan->source_tainted[i] ? BH_TAINTED : BH_TRUSTED),
                !plan->source_tainted[i] ? ""
                : s->untrusted           ? " (untrusted: true)"
                                         : " (an earlier run knows its content)",
@@ -68,7 +63,7 @@ static void print_limits(const struct bh_limits *limits)
 
 static void print_box(const struct bh_plan *plan, const struct bh_plan_box *box)
 {
-    printf("  %s (%s, %s%s, base %s, network ", box->id, bh_topology_text(box->topology), label_text(box->label),
+    printf("  %s (%s, %s%s, base %s, network ", box->id, bh_topology_text(box->topology), bh_label_text(box->label),
            box->private_ ? ", private" : "", box->base);
     bh_cli_print_escaped(box->network);
     printf(", user %s):", box->user);
@@ -166,7 +161,7 @@ static void print_agent(const struct bh_plan *plan, const struct bh_plan_agent *
     /* Its label is that of what it makes: a gate with `validate` clears none, and keeps it from the box. */
     bool admitted = agent->label == BH_TAINTED && plan->boxes[agent->box].label == BH_TRUSTED && agent->n_gates > 0;
     printf("  %s%s%s%s: box %s, %s%s", agent->name, stage ? " [" : "", stage ? stage : "", stage ? "]" : "",
-           plan->boxes[agent->box].id, admitted ? "what it makes is " : "", label_text(agent->label));
+           plan->boxes[agent->box].id, admitted ? "what it makes is " : "", bh_label_text(agent->label));
     if (agent->why) {
         printf(" (");
         bh_cli_print_escaped(agent->why);

@@ -38,6 +38,11 @@ void bh_plan_gates(struct bh_planner *pl, const struct bh_scope *scope, struct b
     agent->n_gates = n;
 }
 
+bool bh_plan_gate_fits(const struct bh_plan_gate *gate, const char *artifact)
+{
+    return bh_streq(gate->artifact, artifact) || bh_glob_match(gate->artifact, artifact);
+}
+
 /* Whether all that the name or glob of an input may stand for fits the gate's. */
 static bool covers(const char *gate, const char *artifact)
 {

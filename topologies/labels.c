@@ -243,6 +243,11 @@ static void list_gated(struct spread *s)
     }
 }
 
+const char *bh_label_text(enum bh_label label)
+{
+    return label == BH_TAINTED ? "tainted" : "trusted";
+}
+
 void bh_plan_labels(struct bh_planner *pl)
 {
     struct spread s = {.pl = pl};

@@ -45,6 +45,7 @@ struct bh_plan_output {
 };
 
 enum bh_label { BH_TRUSTED, BH_TAINTED };
+const char *bh_label_text(enum bh_label label); /* "tainted" */
 
 /* What `accept` says of an artifact, or of all that a glob fits. */
 enum bh_gate_kind {
@@ -60,6 +61,8 @@ struct bh_plan_gate {
     size_t n_command;
 };
 const char *bh_gate_kind_text(enum bh_gate_kind kind); /* "validate" */
+/* Whether the gate stands before this artifact, which is no glob. */
+bool bh_plan_gate_fits(const struct bh_plan_gate *gate, const char *artifact);
 /* The gate of an agent for an input as its plan names it, a glob too: one that clears before one that does not. NULL:
  * none. */
 const struct bh_plan_gate *bh_plan_gate_of(const struct bh_plan_gate *gates, size_t n, const char *artifact);

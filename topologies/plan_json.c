@@ -22,11 +22,6 @@ static struct bh_val *texts(const char *const *items, size_t n)
     return list;
 }
 
-static const char *label_text(enum bh_label label)
-{
-    return label == BH_TAINTED ? "tainted" : "trusted";
-}
-
 /* A word, or the map that the document has. */
 static struct bh_val *network_value(const char *network)
 {
@@ -62,7 +57,7 @@ static struct bh_val *box_value(const struct bh_plan *plan, const struct bh_plan
         bh_val_add(agents, bh_val_str(plan->agents[box->agents[i]].name));
     bh_val_set_str(v, "base", box->base);
     bh_val_set(v, "network", network_value(box->network));
-    bh_val_set_str(v, "label", label_text(box->label));
+    bh_val_set_str(v, "label", bh_label_text(box->label));
     bh_val_set_bool(v, "private", box->private_);
     bh_val_set(v, "powers", texts(box->powers, box->n_powers));
     bh_val_set(v, "limits", limits_value(&box->limits));
@@ -130,7 +125,7 @@ static struct bh_val *source_value(const struct bh_plan *plan, size_t i)
     struct bh_val *v = bh_val_map();
     bool tainted = plan->source_tainted[i];
     bh_val_set_str(v, "name", s->name.s);
-    bh_val_set_str(v, "label", label_text(tainted ? BH_TAINTED : BH_TRUSTED));
+    bh_val_set_str(v, "label", bh_label_text(tainted ? BH_TAINTED : BH_TRUSTED));
     bh_val_set_str(v, "why", !tainted ? NULL : s->untrusted ? "untrusted: true" : "an earlier run knows its content");
     bh_val_set_bool(v, "private", s->private_);
     return v;
@@ -195,7 +190,7 @@ static struct bh_val *agent_value(const struct bh_plan *plan, const struct bh_pl
     struct bh_val *outputs = bh_val_set(v, "outputs", bh_val_list());
     for (size_t i = 0; i < a->n_outputs; i++)
         bh_val_add(outputs, bh_val_str(a->outputs[i].name ? a->outputs[i].name : a->outputs[i].glob));
-    bh_val_set_str(v, "label", label_text(a->label));
+    bh_val_set_str(v, "label", bh_label_text(a->label));
     bh_val_set_str(v, "why", a->why);
     bh_val_set_bool(v, "private", a->private_why != NULL);
     bh_val_set_str(v, "private_why", a->private_why);

@@ -42,15 +42,6 @@ static void on_passed(void *arg, struct bh_verdict *verdict)
     bh_x_begin(e);
 }
 
-static const struct bh_lease_file *input_of(const struct bh_execution *e, const char *name)
-{
-    for (size_t i = 0; i < e->lease.n_inputs; i++) {
-        if (bh_streq(e->lease.inputs[i].name, name))
-            return &e->lease.inputs[i];
-    }
-    return NULL;
-}
-
 void bh_x_pass_gates(struct bh_execution *e)
 {
     struct bh_verdict verdict;
@@ -58,7 +49,7 @@ void bh_x_pass_gates(struct bh_execution *e)
     struct bh_validation_item *items = bh_arena_alloc(e->arena, (e->lease.n_gates + 1) * sizeof(*items));
     for (; n < e->lease.n_gates; n++) {
         const struct bh_lease_gate *gate = &e->lease.gates[n];
-        const struct bh_lease_file *input = input_of(e, gate->artifact);
+        const struct bh_lease_file *input = bh_lease_input(&e->lease, gate->artifact);
         if (!input) { /* so there is one that nothing guards */
             bh_verdict_failed(&verdict, BH_REASON_POLICY, "the gate for input '%s' is shut: there is no such input",
                               gate->artifact);

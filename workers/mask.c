@@ -143,13 +143,6 @@ static void sift(struct bh_mask_stream *st, const char *whole, size_t len, bool 
     bh_buf_add(&st->held, whole + hold, len - hold);
 }
 
-static void wipe(struct bh_buf *buf)
-{
-    if (buf->cap > 0)
-        explicit_bzero(buf->data, buf->len);
-    bh_buf_fini(buf);
-}
-
 void bh_mask_push(struct bh_mask_stream *s, const char *data, size_t len, bool last, struct bh_buf *out)
 {
     if (!s->held.data)
@@ -162,13 +155,13 @@ void bh_mask_push(struct bh_mask_stream *s, const char *data, size_t len, bool l
     bh_buf_init(&s->held);
     bh_buf_add(&whole, data, len);
     sift(s, whole.data, whole.len, last, out);
-    wipe(&whole);
+    bh_buf_wipe(&whole);
 }
 
 void bh_mask_stream_fini(struct bh_mask_stream *s)
 {
     if (s->held.data)
-        wipe(&s->held);
+        bh_buf_wipe(&s->held);
     *s = (struct bh_mask_stream){0};
 }
 

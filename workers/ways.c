@@ -47,7 +47,7 @@ struct bh_ways {
     struct way *of;
     size_t n;
     enum bh_net_phase phase;
-    bool entered, broken;
+    bool broken;
     int code; /* of an enter that has failed */
     struct bh_err *err;
     bh_ways_ready_fn ready;
@@ -328,10 +328,9 @@ static void change_rules(struct way *way)
 
 void bh_ways_enter(struct bh_ways *w, enum bh_net_phase phase, bh_ways_ready_fn ready, void *arg)
 {
-    bool changes = check(w)->entered && w->phase != phase;
+    bool changes = check(w)->phase != phase;
     BH_ASSERT(!w->ready && !w->gone);
     w->phase = phase;
-    w->entered = true;
     w->ready = ready;
     w->arg = arg;
     for (size_t i = 0; i < w->n; i++) {

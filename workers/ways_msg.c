@@ -4,13 +4,6 @@
 
 #include "base/val.h"
 
-const char *bh_net_phase_text(enum bh_net_phase phase)
-{
-    static const char *const words[] = {
-        [BH_NET_SETUP] = "setup", [BH_NET_PREPARE] = "prepare", [BH_NET_RUN] = "run", [BH_NET_CHECK] = "check"};
-    return words[phase];
-}
-
 static struct bh_val *texts(char *const *items, size_t n)
 {
     struct bh_val *list = bh_val_list();

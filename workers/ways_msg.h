@@ -9,4 +9,3 @@ struct bh_val;
 struct bh_val *bh_ways_open_proxy(const struct bh_lease *lease, enum bh_net_phase phase);
 struct bh_val *bh_ways_policy(const struct bh_lease *lease, enum bh_net_phase phase);
 struct bh_val *bh_ways_open_endpoint(const struct bh_lease *lease, size_t endpoint);
-const char *bh_net_phase_text(enum bh_net_phase phase); /* "setup" */

@@ -91,7 +91,7 @@ static char *setup_text(const struct bh_plan *plan, const struct bh_plan_agent *
 {
     struct bh_buf text = BH_BUF_INIT;
     const struct bh_plan_box *box = &plan->boxes[a->box];
-    const char *parts[] = {box->base, box->network, box->user, box->label == BH_TAINTED ? "tainted" : "trusted"};
+    const char *parts[] = {box->base, box->network, box->user, bh_label_text(box->label)};
     for (size_t i = 0; i < BH_ARRAY_LEN(parts); i++)
         bh_buf_addf(&text, "%zu:%s", strlen(parts[i]), parts[i]);
     for (size_t i = 0; i < a->n_setup; i++)

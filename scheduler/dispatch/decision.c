@@ -28,10 +28,10 @@ void bh_decision_fini(struct bh_decision *d)
     *d = (struct bh_decision){0};
 }
 
-int bh_decision_folder(const struct bh_home *home, const char *run, bool create, char **ret, struct bh_err **err)
+int bh_decision_folder(const struct bh_home *home, const char *run, char **ret, struct bh_err **err)
 {
     BH_CLEANUP_FREE char *path = bh_home_run_path(home, run, "decisions");
-    int rc = create ? bh_mkdir_p(path, 0700, err) : 0;
+    int rc = bh_mkdir_p(path, 0700, err);
     if (rc == 0)
         *ret = BH_TAKE(path);
     return rc;
@@ -40,7 +40,7 @@ int bh_decision_folder(const struct bh_home *home, const char *run, bool create,
 int bh_decision_lock(const struct bh_home *home, const char *run, int *ret_fd, struct bh_err **err)
 {
     BH_CLEANUP_FREE char *folder = NULL;
-    int rc = bh_decision_folder(home, run, true, &folder, err);
+    int rc = bh_decision_folder(home, run, &folder, err);
     if (rc != 0)
         return rc;
     BH_CLEANUP_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -80,7 +80,7 @@ int bh_decision_write(const struct bh_home *home, const char *run, const struct 
     bh_val_set_str(v, "at", bh_wall_format(d->at, at));
     bh_val_set_bool(v, "audited", d->audited);
     bh_json_format(v, &text);
-    int rc = bh_decision_folder(home, run, true, &folder, err);
+    int rc = bh_decision_folder(home, run, &folder, err);
     return rc == 0 ? bh_write_file_atomic(path, text.data, text.len, 0600, err) : rc;
 }
 

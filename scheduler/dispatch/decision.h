@@ -24,9 +24,8 @@ struct bh_decision {
 };
 void bh_decision_fini(struct bh_decision *d); /* leaves an empty one */
 
-/* The folder, made where it is absent (with `create`). The caller owns the text. */
-int bh_decision_folder(const struct bh_home *home, const char *run, bool create, char **ret,
-                       struct bh_err **err) BH_MUST_CHECK;
+/* The folder, made where it is absent. The caller owns the text. */
+int bh_decision_folder(const struct bh_home *home, const char *run, char **ret, struct bh_err **err) BH_MUST_CHECK;
 /* Whoever decides about this run meanwhile waits until the descriptor is closed. Writes nothing but the folder. */
 int bh_decision_lock(const struct bh_home *home, const char *run, int *ret_fd, struct bh_err **err) BH_MUST_CHECK;
 /* Takes the place of an earlier one about the same question; whole or not at all, and on the disk. */

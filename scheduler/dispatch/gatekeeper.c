@@ -45,22 +45,13 @@ static bool audit(struct bh_gatekeeper *k, const char *verdict, const struct bh_
 
 /* --- what workers looked at --- */
 
-static const struct bh_lease_file *input_of(const struct bh_lease *lease, const char *name)
-{
-    for (size_t i = 0; i < lease->n_inputs; i++) {
-        if (bh_streq(lease->inputs[i].name, name))
-            return &lease->inputs[i];
-    }
-    return NULL;
-}
-
 static bool is_endorsed(const struct bh_gatekeeper *k, const struct bh_lease *lease, const char *name)
 {
     const struct bh_attempt *attempt = bh_engine_find(bh_live_run_engine(k->run), lease->instance);
     const struct bh_plan_agent *agent = attempt ? &bh_live_run_plan(k->run)->agents[attempt->node] : NULL;
     for (size_t i = 0; agent && i < agent->n_gates; i++) {
         const struct bh_plan_gate *g = &agent->gates[i];
-        if (g->kind == BH_GATE_ENDORSE && (bh_streq(g->artifact, name) || bh_glob_match(g->artifact, name)))
+        if (g->kind == BH_GATE_ENDORSE && bh_plan_gate_fits(g, name))
             return true;
     }
     return false;
@@ -70,7 +61,7 @@ static struct bh_val *validated_fields(const struct bh_lease *lease, const char 
                                        const char *detail)
 {
     char digest[BH_DIGEST_TEXT];
-    const struct bh_lease_file *input = input_of(lease, name);
+    const struct bh_lease_file *input = bh_lease_input(lease, name);
     struct bh_val *v = bh_val_map();
     bh_val_set_str(v, "run", lease->run.s);
     bh_val_set_str(v, "verdict", verdict);
@@ -258,7 +249,7 @@ void bh_gatekeeper_expire_at(struct bh_gatekeeper *k, size_t gate, struct bh_wal
 static int start_watch(struct bh_gatekeeper *k, struct bh_err **err)
 {
     BH_CLEANUP_FREE char *folder = NULL;
-    int rc = bh_decision_folder(k->owner.home, bh_live_run_id(k->run), true, &folder, err);
+    int rc = bh_decision_folder(k->owner.home, bh_live_run_id(k->run), &folder, err);
     if (rc != 0)
         return rc;
     k->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);

@@ -14,23 +14,6 @@
 #include "topologies/names.h"
 #include "topologies/yaml_tree.h"
 
-static enum bh_validate_kind kind_of(const char *text)
-{
-    static const struct {
-        const char *text;
-        enum bh_validate_kind kind;
-    } rows[] = {
-        {"json", BH_VALIDATE_JSON},   {"jsonl", BH_VALIDATE_JSONL}, {"csv", BH_VALIDATE_CSV},
-        {"text", BH_VALIDATE_TEXT},   {"dir", BH_VALIDATE_DIR},     {"binary", BH_VALIDATE_BINARY},
-        {"patch", BH_VALIDATE_PATCH},
-    };
-    for (size_t i = 0; text && i < BH_ARRAY_LEN(rows); i++) {
-        if (bh_streq(rows[i].text, text))
-            return rows[i].kind;
-    }
-    return BH_VALIDATE_ANY;
-}
-
 /* The loader has looked at it: what cannot be read is not there. */
 static int64_t number(const struct bh_node *map, const char *key, int (*parse)(const char *text, int64_t *ret))
 {
@@ -46,7 +29,7 @@ struct bh_lease_validate bh_lease_validate_of(const struct bh_node *validate, co
     const struct bh_node *paths = bh_node_get(validate, "paths");
     if (!validate)
         return v;
-    v.kind = kind_of(bh_node_text(bh_node_get(validate, "kind")));
+    v.kind = bh_validate_kind_parse(bh_node_text(bh_node_get(validate, "kind")));
     v.max_size = number(validate, "max_size", bh_parse_size);
     v.max_lines = number(validate, "max_lines", bh_parse_int);
     v.max_files = number(validate, "max_files", bh_parse_int);
@@ -119,7 +102,7 @@ static int add_input(struct adding *a, struct bh_lease_file *input, struct bh_er
     int rc = 0;
     for (size_t i = 0; i < agent->n_gates && rc == 0; i++) {
         const struct bh_plan_gate *gate = &agent->gates[i];
-        if (!bh_streq(gate->artifact, input->name) && !bh_glob_match(gate->artifact, input->name))
+        if (!bh_plan_gate_fits(gate, input->name))
             continue;
         if (gate->kind == BH_GATE_APPROVE)
             rc = check_approved(a, artifact, err);

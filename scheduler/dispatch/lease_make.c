@@ -484,7 +484,6 @@ int bh_lease_make(const struct bh_live_run *run, const struct bh_lease_order *or
     bh_lease_fill_endpoints(plan, bh_live_run_file(run), m.agent, &lease);
     lease.tainted = m.agent->label == BH_TAINTED;
     lease.box.tainted = is_box_tainted(&m);
-    lease.private_ = m.agent->private_why != NULL;
     fill_limits(&m);
     bh_lease_reach(&lease, plan->boxes[m.agent->box].network, bh_live_run_ranges(run, m.agent->name));
     rc = fill_box(&m, err);

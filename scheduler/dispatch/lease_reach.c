@@ -32,8 +32,6 @@ static void fill_phase(struct bh_lease_network *phase, const struct bh_val *v)
 
 void bh_lease_reach(struct bh_lease *lease, const char *network, const struct bh_val *ranges)
 {
-    static const char *const phases[BH_N_NET_PHASES] = {
-        [BH_NET_SETUP] = "setup", [BH_NET_PREPARE] = "prepare", [BH_NET_RUN] = "run", [BH_NET_CHECK] = "check"};
     BH_CLEANUP_VAL struct bh_val *v = NULL;
     if (*network != '{')
         v = bh_val_str(network);
@@ -42,7 +40,7 @@ void bh_lease_reach(struct bh_lease *lease, const char *network, const struct bh
     bool by_phase = bh_val_type(v) == BH_VAL_MAP && !bh_val_get(v, "allow");
     for (int i = 0; i < BH_N_NET_PHASES; i++) {
         if (by_phase || i != BH_NET_CHECK)
-            fill_phase(&lease->network[i], by_phase ? bh_val_get(v, phases[i]) : v);
+            fill_phase(&lease->network[i], by_phase ? bh_val_get(v, bh_net_phase_text((enum bh_net_phase)i)) : v);
     }
     lease->ranges = copy_list(ranges, &lease->n_ranges);
 }

@@ -25,8 +25,7 @@ static bool is_to_be_approved(const struct bh_plan_agent *agent, const char *art
 {
     for (size_t i = 0; i < agent->n_gates; i++) {
         const struct bh_plan_gate *gate = &agent->gates[i];
-        if (gate->kind == BH_GATE_APPROVE &&
-            (bh_streq(gate->artifact, artifact) || bh_glob_match(gate->artifact, artifact)))
+        if (gate->kind == BH_GATE_APPROVE && bh_plan_gate_fits(gate, artifact))
             return true;
     }
     return false;

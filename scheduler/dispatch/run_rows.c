@@ -39,7 +39,7 @@ struct bh_agent_row bh_row_of_node(const char *run, const struct bh_plan *plan, 
         .topology = text(bh_topology_text(agent->topology)),
         .box = text(plan->boxes[agent->box].id),
         .status = text(bh_node_state_text(node->state)),
-        .label = text(agent->label == BH_TAINTED ? "tainted" : "trusted"),
+        .label = text(bh_label_text(agent->label)),
         .reason = text(node_reason(plan, node)),
         .position = (int64_t)i,
     };

@@ -375,14 +375,6 @@ static int fill_send(struct bh_exec *exec, const struct bh_exec_spec *spec, stru
     return 0;
 }
 
-/* The environment may hold secrets. */
-static void wipe(struct bh_buf *buf)
-{
-    if (buf->cap > 0)
-        explicit_bzero(buf->data, buf->cap);
-    bh_buf_fini(buf);
-}
-
 /* 0 or an errno. */
 static int send_exec(struct bh_exec *exec, const struct bh_exec_spec *spec)
 {
@@ -394,8 +386,8 @@ static int send_exec(struct bh_exec *exec, const struct bh_exec_spec *spec)
     }
     for (size_t i = 3; i < s.nfds; i++)
         bh_close(s.fds[i]);
-    wipe(&s.strings);
-    wipe(&s.out);
+    bh_buf_wipe(&s.strings);
+    bh_buf_wipe(&s.out);
     return why;
 }
 

@@ -110,8 +110,7 @@ static DIR *open_fds(int pid)
 {
     char path[48];
     (void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-    DIR *dir = bh_dir_stream(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return dir;
+    return bh_dir_stream(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 /* The links of descriptors have the rights of those: what can be written may be written through the link. */

@@ -208,12 +208,9 @@ static int check_descriptor(int dir, const char *name, const struct bh_warm_want
 static int check_descriptors(int dir, const struct bh_warm_wanted *w, struct bh_fail *fail)
 {
     int rc = 0, others = 0;
-    int fd = openat(dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!list) {
-        bh_close(fd);
+    DIR *list = bh_dir_stream(openat(dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!list)
         return bh_fail(fail, errno, "look at the descriptors of the fork");
-    }
     for (struct dirent *e; rc == 0 && (e = readdir(list));)
         rc = check_descriptor(dirfd(list), e->d_name, w, &others, fail);
     (void)closedir(list);

@@ -24,8 +24,7 @@ static const char *const trees[] = {"usr", "opt"};
 
 static DIR *open_dir(int at, const char *name)
 {
-    DIR *dir = bh_dir_stream(openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    return dir;
+    return bh_dir_stream(openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 static bool is_dir(int at, const struct dirent *e, struct stat *st)

@@ -34,7 +34,7 @@ static const char lease_json[] =
     "\"check\":{\"argv\":[\"npm\",\"test\"],\"files\":[{\"path\":\"t/x.js\",\"object\":" OBJECT "}],\"fresh\":true,"
     "\"score\":\"out/score\"},\"run_argv\":[\"/bin/sh\",\"-ceu\",\"echo hi\"],"
     "\"env\":[{\"name\":\"A\",\"value\":\"\"},{\"name\":\"B\",\"value\":\"x=y\\nz\"}],"
-    "\"tainted\":true,\"private_\":false,\"network_setup\":{\"kind\":\"public\",\"allow\":[]},"
+    "\"tainted\":true,\"network_setup\":{\"kind\":\"public\",\"allow\":[]},"
     "\"network_prepare\":{\"kind\":\"none\",\"allow\":[]},"
     "\"network_run\":{\"kind\":\"allow\",\"allow\":[\"pypi.org:443\",\"*.example.org:80\"]},"
     "\"network_check\":{\"kind\":\"host\",\"allow\":[]},\"ranges\":[\"10.0.0.0/8\"],"
@@ -76,7 +76,7 @@ static struct bh_val *from_json(const char *text)
 
 static void check_ways_out(const struct bh_lease *l)
 {
-    assert_true(l->tainted && !l->private_);
+    assert_true(l->tainted);
     T_INT(l->network[BH_NET_SETUP].kind, BH_NET_PUBLIC);
     T_INT(l->network[BH_NET_PREPARE].kind, BH_NET_NONE);
     T_INT(l->network[BH_NET_RUN].kind, BH_NET_ALLOW);

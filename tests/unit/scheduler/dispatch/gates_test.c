@@ -289,7 +289,7 @@ static void what_is_no_decision_is_not_taken(void **state)
     };
     struct bh_decision out = {0};
     BH_CLEANUP_FREE char *folder = NULL, *path = decision_path(f);
-    T_OK(bh_decision_folder(&f->home.home, f->id.s, true, &folder, &err));
+    T_OK(bh_decision_folder(&f->home.home, f->id.s, &folder, &err));
     for (size_t i = 0; i < BH_ARRAY_LEN(rows); i++) {
         const char *at = strstr(rows[i].text, "%s");
         BH_CLEANUP_FREE char *json =

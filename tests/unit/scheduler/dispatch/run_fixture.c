@@ -10,12 +10,11 @@
 struct fixture *run_fixture_new(const char *document)
 {
     struct fixture *f = bh_alloc(sizeof(*f));
-    struct bh_err *err = NULL;
     struct bh_errlist errors = {0};
     struct bh_plan_options options = {0};
     kit_home_make(&f->home);
     f->id = kit_run_id(1);
-    T_INT(bh_store_open(&f->home.home, BH_STORE_WRITE, &f->store, &err), 0);
+    T_OK(bh_store_open(&f->home.home, BH_STORE_WRITE, &f->store, &err));
     struct bh_live_run_new what = {.store = f->store,
                                    .run = f->id,
                                    .file = "p.yaml",
@@ -25,7 +24,7 @@ struct fixture *run_fixture_new(const char *document)
     if (bh_pipeline_load("p.yaml", document, strlen(document), &what.pipeline, &errors) != 0 ||
         bh_plan_make(what.pipeline, &options, &what.plan, &errors) != 0)
         fail_msg("%s", bh_err_message(errors.items[0]));
-    T_INT(bh_live_run_create(&what, &f->run, &err), 0);
+    T_OK(bh_live_run_create(&what, &f->run, &err));
     return f;
 }
 
