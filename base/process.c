@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,6 +21,13 @@ static ssize_t read_text(const char *path, char *text, size_t size)
     ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
     text[n > 0 ? n : 0] = '\0';
     return n;
+}
+
+void bh_process_die_with(pid_t parent)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
 }
 
 int bh_process_start(pid_t pid, char start[static BH_PROCESS_START])

@@ -14,6 +14,12 @@
 
 /* The 22nd field of /proc/PID/stat as text. 0, or -1 with errno. */
 int bh_process_start(pid_t pid, char start[static BH_PROCESS_START]);
+/*
+ * From here on the caller, a new child of `parent` in its pid namespace, does not outlive it. It ends at once where the
+ * parent was dead before the kernel was told: nobody would send the signal any more. A later change of uid or gid
+ * undoes it.
+ */
+void bh_process_die_with(pid_t parent);
 /* Of this boot; "-" where the kernel does not say. */
 void bh_process_boot(char boot[static BH_PROCESS_BOOT]);
 /*

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "workers/box/proto.h"
 
@@ -56,10 +57,10 @@ static pid_t start_holder(void)
     char c;
     if (pipe2(ready, O_CLOEXEC) < 0)
         return -1;
-    pid_t pid = fork();
+    pid_t us = getpid(), pid = fork();
     if (pid == 0) {
         bh_close(ready[0]);
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        bh_process_die_with(us);
         if (unshare(CLONE_NEWUSER) < 0 || write(ready[1], "", 1) != 1)
             _exit(1);
         for (;;)

@@ -9,11 +9,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/process.h"
 #include "workers/disk/count.h"
 
 static int write_file(const char *path, const char *text)
@@ -34,10 +34,10 @@ static int become_root_of_our_own(void)
 }
 
 /* A copy of the worker: it must neither outlive it nor keep its sockets open. */
-static BH_NORETURN void child(int dirfd, int result, const struct bh_disk_bounds *bounds)
+static BH_NORETURN void child(pid_t parent, int dirfd, int result, const struct bh_disk_bounds *bounds)
 {
     struct bh_disk_usage usage = {0};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bh_process_die_with(parent);
     if (dup2(dirfd, 0) < 0 || dup2(result, 1) < 0 || close_range(2, ~0U, 0) < 0 || become_root_of_our_own() < 0)
         _exit(1);
     bh_disk_count(0, bounds, &usage);
@@ -50,9 +50,9 @@ int bh_disk_count_as_owner(int dirfd, const struct bh_disk_bounds *bounds, struc
     int fds[2];
     if (geteuid() == 0 || pipe2(fds, O_CLOEXEC) < 0)
         return -1;
-    pid_t pid = fork();
+    pid_t us = getpid(), pid = fork();
     if (pid == 0)
-        child(dirfd, fds[1], bounds);
+        child(us, dirfd, fds[1], bounds);
     bh_close(fds[1]);
     BH_CLEANUP_FD int result = fds[0];
     bool good = pid > 0 && read(result, &found, sizeof(found)) == (ssize_t)sizeof(found);

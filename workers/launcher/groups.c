@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,9 +48,9 @@ static int try_nproc(const struct bh_launcher *l)
     (void)l;
     if (setrlimit(RLIMIT_NPROC, &(struct rlimit){2, 2}) < 0)
         return -1;
-    pid_t first = fork();
+    pid_t us = getpid(), first = fork();
     if (first == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        bh_process_die_with(us);
         (void)pause();
         _exit(0);
     }

@@ -53,9 +53,9 @@ static void end_child(pid_t pid)
 static int userns_with(uint32_t inside, uint32_t outside, uint32_t count)
 {
     char path[64];
-    pid_t pid = clone_into(CLONE_NEWUSER);
+    pid_t us = getpid(), pid = clone_into(CLONE_NEWUSER);
     if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        bh_process_die_with(us);
         for (;;)
             (void)pause();
     }
@@ -185,11 +185,11 @@ int bh_ids_enter(struct bh_launcher *l)
 static int run_try(const struct bh_launcher *l, int go, int (*fn)(const struct bh_launcher *l))
 {
     char c;
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (read(go, &c, 1) != 1)
-        return ECANCELED;
+        return ECANCELED; /* also: who started it is dead */
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return errno;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* after the change of ids, which clears it */
     return fn(l) < 0 ? errno : 0;
 }
 

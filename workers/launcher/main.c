@@ -30,9 +30,9 @@
 static void be_mortal(const char *parent)
 {
     int64_t pid;
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (bh_parse_int(parent, &pid) != 0 || getppid() != (pid_t)pid)
+    if (bh_parse_int(parent, &pid) != 0)
         _exit(1);
+    bh_process_die_with((pid_t)pid);
 }
 
 static void set_up_process(void)

@@ -85,6 +85,48 @@ static void opens_no_other(void **state)
     }
 }
 
+/* A parent that was killed between the fork and the child's first call: the signal never comes. */
+static void ends_where_its_parent_is_dead_already(void **state)
+{
+    (void)state;
+    int status;
+    pid_t dead = fork();
+    if (dead == 0)
+        _exit(0);
+    T_INT(waitpid(dead, NULL, 0), dead);
+    pid_t pid = fork();
+    if (pid == 0) {
+        bh_process_die_with(dead);
+        _exit(0);
+    }
+    T_INT(waitpid(pid, &status, 0), pid);
+    T_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+static void dies_with_its_parent(void **state)
+{
+    (void)state;
+    int ends[2];
+    char c;
+    T_INT(pipe(ends), 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        pid_t us = getpid();
+        if (fork() == 0) {
+            bh_process_die_with(us);
+            (void)!write(ends[1], "x", 1);
+        }
+        for (;;)
+            (void)pause();
+    }
+    bh_close(ends[1]);
+    T_INT(read(ends[0], &c, 1), 1);
+    T_INT(kill(parent, SIGKILL), 0);
+    T_INT(waitpid(parent, NULL, 0), parent);
+    T_INT(read(ends[0], &c, 1), 0); /* nobody holds the pipe any more */
+    bh_close(ends[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +134,8 @@ int main(void)
         cmocka_unit_test(reads_the_start_of_a_process),
         cmocka_unit_test(opens_the_one_that_is_meant),
         cmocka_unit_test(opens_no_other),
+        cmocka_unit_test(ends_where_its_parent_is_dead_already),
+        cmocka_unit_test(dies_with_its_parent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
