@@ -28,6 +28,11 @@ int bh_mkdirat_p(int dirfd, const char *name, mode_t mode);
  * or -1 with errno of the first failure (it goes on past it).
  */
 int bh_rmtree_at(int dirfd, const char *name);
+/*
+ * The same for a name without slashes, which whoever looks finds whole or not at all, also where we are killed on the
+ * way: it is renamed first, to one that starts with BH_TEMPORARY_PREFIX (a name that does is removed as it stands).
+ */
+int bh_rmtree_whole_at(int dirfd, const char *name);
 /* Gives a directory that was opened with O_PATH the permissions that its owner needs in it, as far as that can be. */
 void bh_dir_open_up(int path_fd);
 /*

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
@@ -219,6 +221,23 @@ static void empty(struct removal *rm, int dirfd, const char *name)
     for (size_t i = 0; i < rm->len; i++)
         level_fini(&rm->levels[i]);
     bh_free(rm->levels);
+}
+
+int bh_rmtree_whole_at(int dirfd, const char *name)
+{
+    char hidden[NAME_MAX + 1];
+    if (bh_starts_with(name, BH_TEMPORARY_PREFIX))
+        return bh_rmtree_at(dirfd, name);
+    if ((size_t)snprintf(hidden, sizeof(hidden), BH_TEMPORARY_PREFIX "%s", name) >= sizeof(hidden)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    /* One that another process did not get to the end of is in the way. */
+    if (bh_rmtree_at(dirfd, hidden) < 0)
+        return -1;
+    if (renameat2(dirfd, name, dirfd, hidden, RENAME_NOREPLACE) < 0)
+        return errno == ENOENT ? 0 : -1;
+    return bh_rmtree_at(dirfd, hidden);
 }
 
 int bh_rmtree_at(int dirfd, const char *name)

@@ -191,10 +191,12 @@ static int sweep_snapshots(const struct shared *s, struct bh_err **err)
     return 0;
 }
 
-/* "range-<digest>", "range-tree-<digest>": the digest is what counts. */
+/* "range-<digest>", "range-tree-<digest>": the digest is what counts. Or what a removal did not get to the end of. */
 static bool is_wanted_layer(const struct shared *s, const char *name)
 {
     size_t len = strlen(name);
+    if (bh_starts_with(name, BH_TEMPORARY_PREFIX))
+        return false;
     return len < HEX || name[0] == '.' || bh_map_has(s->named, name + len - HEX);
 }
 
@@ -211,7 +213,7 @@ static void sweep_images(const struct shared *s)
             (void)bh_map_put(names, e->d_name, NULL);
     }
     for (size_t it = 0; bh_map_next(names, &it, &name, &unused);)
-        (void)bh_reclaim_one(s->g->how, "image layer", "bases/images", dirfd(dir), name);
+        (void)bh_reclaim_whole(s->g->how, "image layer", "bases/images", dirfd(dir), name);
     (void)closedir(dir);
 }
 

@@ -24,7 +24,7 @@ void bh_sweep_ended_run(const struct bh_home *home, const char *run, bool succee
     (void)bh_rmtree_at(dir, "tmp");
     bool kept_boxes = unlinkat(dir, "boxes", AT_REMOVEDIR) != 0 && errno == ENOTEMPTY;
     if (succeeded && !kept_boxes)
-        (void)bh_rmtree_at(dir, "layers");
+        (void)bh_rmtree_whole_at(dir, "layers"); /* one without what it stands on could not be read */
     else
         (void)unlinkat(dir, "layers", AT_REMOVEDIR);
 }

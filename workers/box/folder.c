@@ -353,7 +353,7 @@ int bh_box_folder_remove(const char *run_dir, const char *key, bool keep, struct
     BH_CLEANUP_FD int boxes = open_dir(run_dir, "boxes", err);
     if (boxes < 0)
         return boxes;
-    if ((keep ? remove_parts(boxes, key) : bh_rmtree_at(boxes, key)) < 0)
+    if ((keep ? remove_parts(boxes, key) : bh_rmtree_whole_at(boxes, key)) < 0)
         return bh_err_set(err, BH_E_IO, errno, "cannot remove the folder of box '%s'", key);
     return 0;
 }

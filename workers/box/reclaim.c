@@ -88,16 +88,27 @@ int64_t bh_reclaim_bytes(int dirfd, const char *name)
     return usage.bytes + (int64_t)st.st_blocks * 512;
 }
 
-int bh_reclaim_one(const struct bh_reclaim *how, const char *kind, const char *folder, int dirfd, const char *name)
+static int reclaim_by(int (*rm)(int dirfd, const char *name), const struct bh_reclaim *how, const char *kind,
+                      const char *folder, int dirfd, const char *name)
 {
     int64_t bytes = how->found ? bh_reclaim_bytes(dirfd, name) : 0;
-    int why = !how->dry_run && bh_rmtree_at(dirfd, name) < 0 ? errno : 0;
+    int why = !how->dry_run && rm(dirfd, name) < 0 ? errno : 0;
     if (how->found) {
         BH_CLEANUP_FREE char *path = folder[0] ? bh_path_join(folder, name) : bh_strdup(name);
         how->found(how->arg, &(struct bh_reclaimed){.kind = kind, .path = path, .bytes = bytes, .error = why});
     }
     errno = why;
     return why ? -1 : 0;
+}
+
+int bh_reclaim_one(const struct bh_reclaim *how, const char *kind, const char *folder, int dirfd, const char *name)
+{
+    return reclaim_by(bh_rmtree_at, how, kind, folder, dirfd, name);
+}
+
+int bh_reclaim_whole(const struct bh_reclaim *how, const char *kind, const char *folder, int dirfd, const char *name)
+{
+    return reclaim_by(bh_rmtree_whole_at, how, kind, folder, dirfd, name);
 }
 
 /* --- folders --- */
@@ -135,23 +146,24 @@ static int each_entry(int dirfd, entry_fn fn, const struct clearing *c)
     return rc;
 }
 
-static bool is_kept(int box)
+/* Whatever is on its way out has a name that begins with a dot, and may have lost anything by now. */
+static bool is_kept(const char *name, int box)
 {
     struct stat st;
-    return fstatat(box, "work", &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(box, "upper", &st, 0) == 0;
+    return name[0] != '.' && fstatat(box, "work", &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(box, "upper", &st, 0) == 0;
 }
 
 static int reclaim_box(int boxes, const char *name, const struct clearing *c)
 {
     BH_CLEANUP_FD int box = open_dir(boxes, name);
-    if (box >= 0 && is_kept(box))
+    if (box >= 0 && is_kept(name, box))
         return 0;
     if (box >= 0 && !c->how->dry_run) {
         if (end_noted(box) < 0)
             return -1;
         bh_disk_quota_forget(box);
     }
-    return bh_reclaim_one(c->how, c->kind, c->folder, boxes, name);
+    return bh_reclaim_whole(c->how, c->kind, c->folder, boxes, name);
 }
 
 static int remove_entry(int dirfd, const char *name, const struct clearing *c)
@@ -166,7 +178,7 @@ static int remove_temporary(int dirfd, const char *name, const struct clearing *
 
 static int remove_unused_layer(int layers, const char *name, const struct clearing *c)
 {
-    return bh_map_has(c->used, name) ? 0 : remove_entry(layers, name, c);
+    return bh_map_has(c->used, name) ? 0 : bh_reclaim_whole(c->how, c->kind, c->folder, layers, name);
 }
 
 /* Layers in use, and all that they stand on. */
@@ -192,8 +204,8 @@ static void kept_layers(int run, struct bh_map *used)
         return;
     for (struct dirent *e; (e = readdir(dir));) {
         struct bh_box_stand stand = {0};
-        BH_CLEANUP_FD int box = e->d_name[0] != '.' ? open_dir(dirfd(dir), e->d_name) : -1;
-        if (box < 0 || !is_kept(box) || bh_box_stand_read(box, &stand, NULL) != 0)
+        BH_CLEANUP_FD int box = open_dir(dirfd(dir), e->d_name);
+        if (box < 0 || !is_kept(e->d_name, box) || bh_box_stand_read(box, &stand, NULL) != 0)
             continue;
         for (size_t i = 0; i < stand.n_layers; i++)
             (void)bh_map_put(used, stand.layers[i], NULL);
@@ -259,8 +271,8 @@ bool bh_boxes_some_kept(const char *run_dir)
     if (!dir)
         return false;
     for (struct dirent *e; !found && (e = readdir(dir));) {
-        BH_CLEANUP_FD int box = e->d_name[0] != '.' ? open_dir(dirfd(dir), e->d_name) : -1;
-        found = box >= 0 && is_kept(box);
+        BH_CLEANUP_FD int box = open_dir(dirfd(dir), e->d_name);
+        found = box >= 0 && is_kept(e->d_name, box);
     }
     (void)closedir(dir);
     return found;

@@ -28,5 +28,8 @@ bool bh_boxes_some_kept(const char *run_dir);
 /* Removes one entry and what is below it, and says so. `folder`: its place for the path that is told, "" for none. 0,
  * or -1 with errno. */
 int bh_reclaim_one(const struct bh_reclaim *how, const char *kind, const char *folder, int dirfd, const char *name);
+/* The same by bh_rmtree_whole_at, for what is used as soon as it has its name; whoever clears `folder` next removes
+ * what begins with BH_TEMPORARY_PREFIX in it. */
+int bh_reclaim_whole(const struct bh_reclaim *how, const char *kind, const char *folder, int dirfd, const char *name);
 /* Blocks that an entry and what is below it take, as far as we may look. */
 int64_t bh_reclaim_bytes(int dirfd, const char *name);

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -74,6 +75,29 @@ static void test_simple_things(void **state)
     T_INT(bh_rmtree_at(dir, "file/x"), -1);
     T_INT(errno, ENOTDIR);
     T_TRUE(exists("file"));
+}
+
+static void test_is_found_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    T_INT(bh_rmtree_whole_at(dir, "missing"), 0);
+    T_INT(mkdirat(dir, "tree", 0755), 0);
+    put(dir, "tree/f");
+    T_INT(mkdirat(dir, BH_TEMPORARY_PREFIX "tree", 0755), 0); /* of one that was killed on the way */
+    put(dir, BH_TEMPORARY_PREFIX "tree/f");
+    T_INT(bh_rmtree_whole_at(dir, "tree"), 0);
+    assert_false(exists("tree") || exists(BH_TEMPORARY_PREFIX "tree"));
+    T_INT(mkdirat(dir, BH_TEMPORARY_PREFIX "x", 0755), 0);
+    T_INT(bh_rmtree_whole_at(dir, BH_TEMPORARY_PREFIX "x"), 0);
+    assert_false(exists(BH_TEMPORARY_PREFIX "x"));
+    char longest[NAME_MAX + 1];
+    memset(longest, 'n', NAME_MAX);
+    longest[NAME_MAX] = '\0';
+    T_INT(mkdirat(dir, longest, 0755), 0);
+    T_INT(bh_rmtree_whole_at(dir, longest), -1);
+    T_INT(errno, ENAMETOOLONG);
+    T_TRUE(exists(longest));
+    T_INT(bh_rmtree_at(dir, longest), 0);
 }
 
 static void test_links_are_removed_not_followed(void **state)
@@ -316,6 +340,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_simple_things, open_top, close_top),
+        cmocka_unit_test_setup_teardown(test_is_found_whole_or_not_at_all, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_links_are_removed_not_followed, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_absolute_path, open_top, close_top),
         cmocka_unit_test_setup_teardown(test_wide_tree, open_top, close_top),

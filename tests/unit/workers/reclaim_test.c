@@ -258,10 +258,16 @@ static void removes_boxes_but_the_kept(void **state)
     T_OK(bh_box_folder_remove(run, "kept", true, &err));
     put(run, "boxes/.gone-x-1/work/f", "");
     put(run, "boxes/torn/pid", "12");
+    /* Killed while it removed a box: what is left of it looks like one that was kept. */
+    put(run, "boxes/" BH_TEMPORARY_PREFIX "box/upper/root/f", "");
+    put(run, "boxes/.gone-p1/upper/root/f", "");
+    put(run, BH_TEMPORARY_PREFIX "layers/crew-2/below", "crew-1\n"); /* or the layers of a run that was done */
     put(run, "tmp/cas-upload", "half");
     put(run, "tmp/dir/f", "half");
     T_OK(bh_boxes_reclaim(run, NULL, 0, &err));
     T_TRUE(!there(run, "boxes/dead") && !there(run, "boxes/.gone-x-1") && !there(run, "boxes/torn"));
+    T_TRUE(!there(run, "boxes/" BH_TEMPORARY_PREFIX "box") && !there(run, "boxes/.gone-p1"));
+    T_TRUE(!there(run, BH_TEMPORARY_PREFIX "layers"));
     T_TRUE(there(run, "boxes/kept/upper/root"));
     T_TRUE(there(run, "tmp") && !there(run, "tmp/cas-upload") && !there(run, "tmp/dir"));
     T_OK(bh_boxes_reclaim(run, NULL, 0, &err)); /* a second time finds nothing */
