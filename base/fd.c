@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 
 #include "base/buf.h"
@@ -33,6 +34,15 @@ int bh_fd_set_cloexec(int fd, bool on)
 int bh_fd_set_nonblock(int fd, bool on)
 {
     return set_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
+}
+
+int bh_flock(int fd, int how)
+{
+    int rc;
+    do {
+        rc = flock(fd, how);
+    } while (rc < 0 && errno == EINTR);
+    return rc;
 }
 
 int bh_write_all(int fd, const void *data, size_t len)

@@ -29,6 +29,8 @@ DIR *bh_dir_stream(int fd);
 
 int bh_fd_set_cloexec(int fd, bool on);
 int bh_fd_set_nonblock(int fd, bool on);
+/* flock(2) that a signal does not end: without LOCK_NB it blocks until it has the lock. 0, or -1 with errno. */
+int bh_flock(int fd, int how) BH_MUST_CHECK;
 /* Writes all of it (EINTR and short writes handled). 0, or -1 with errno. */
 int bh_write_all(int fd, const void *data, size_t len) BH_MUST_CHECK;
 struct bh_buf;

@@ -43,12 +43,8 @@ static int open_locked(int folder)
 {
     BH_CLEANUP_FD int fd =
         openat(folder, BH_AUDIT_LOG, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (fd < 0)
+    if (fd < 0 || bh_flock(fd, LOCK_EX) < 0)
         return -1;
-    while (flock(fd, LOCK_EX) < 0) {
-        if (errno != EINTR)
-            return -1;
-    }
     return BH_TAKE_FD(fd);
 }
 

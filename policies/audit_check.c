@@ -33,10 +33,8 @@ static int fail(const struct bh_home *home, int why, struct bh_err **err)
 static int look_at_end(int folder, struct log *log)
 {
     struct stat st;
-    while (flock(log->fd, LOCK_SH) < 0) {
-        if (errno != EINTR)
-            return -1;
-    }
+    if (bh_flock(log->fd, LOCK_SH) < 0)
+        return -1;
     log->head_found = bh_audit_head_read(folder, &log->head);
     int rc = fstat(log->fd, &st);
     log->size = rc == 0 ? st.st_size : 0;

@@ -44,13 +44,9 @@ int bh_decision_lock(const struct bh_home *home, const char *run, int *ret_fd, s
     if (rc != 0)
         return rc;
     BH_CLEANUP_FD int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int locked = fd < 0 ? -1 : flock(fd, LOCK_EX);
-    while (fd >= 0 && locked < 0 && errno == EINTR)
-        locked = flock(fd, LOCK_EX);
-    if (locked < 0)
+    if (fd < 0 || bh_flock(fd, LOCK_EX) < 0)
         return bh_err_set(err, BH_E_IO, errno, "cannot lock '%s'", folder);
-    *ret_fd = fd;
-    fd = -1;
+    *ret_fd = BH_TAKE_FD(fd);
     return 0;
 }
 
