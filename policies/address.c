@@ -73,6 +73,24 @@ bool bh_address_parse(const char *text, unsigned char ret[static BH_ADDRESS_LEN]
     return inet_pton(AF_INET, text, ret + MAPPED) == 1;
 }
 
+void bh_address_from_v4(const unsigned char four[static 4], unsigned char ret[static BH_ADDRESS_LEN])
+{
+    memcpy(ret, mapped, MAPPED);
+    memcpy(ret + MAPPED, four, BH_ADDRESS_LEN - MAPPED);
+}
+
+bool bh_address_from_sockaddr(const struct sockaddr *at, unsigned char ret[static BH_ADDRESS_LEN])
+{
+    unsigned char four[4];
+    if (at->sa_family == AF_INET6) {
+        memcpy(ret, &((const struct sockaddr_in6 *)(const void *)at)->sin6_addr, BH_ADDRESS_LEN);
+    } else if (at->sa_family == AF_INET) {
+        memcpy(four, &((const struct sockaddr_in *)(const void *)at)->sin_addr, sizeof(four));
+        bh_address_from_v4(four, ret);
+    }
+    return at->sa_family == AF_INET6 || at->sa_family == AF_INET;
+}
+
 bool bh_address_is_v4(const unsigned char address[static BH_ADDRESS_LEN])
 {
     return memcmp(address, mapped, MAPPED) == 0;

@@ -29,6 +29,11 @@ enum bh_address_kind {
 
 /* Strict: four decimal numbers without leading zeros, or IPv6 without brackets and zone. */
 bool bh_address_parse(const char *text, unsigned char ret[static BH_ADDRESS_LEN]) BH_MUST_CHECK;
+/* Of four bytes as they go over the wire. */
+void bh_address_from_v4(const unsigned char four[static 4], unsigned char ret[static BH_ADDRESS_LEN]);
+struct sockaddr;
+/* False: of another family, and *ret is untouched. */
+bool bh_address_from_sockaddr(const struct sockaddr *at, unsigned char ret[static BH_ADDRESS_LEN]) BH_MUST_CHECK;
 /* The usual text: IPv4 with dots, IPv6 in its shortest form. */
 char *bh_address_format(const unsigned char address[static BH_ADDRESS_LEN], char buf[static BH_ADDRESS_TEXT]);
 bool bh_address_is_v4(const unsigned char address[static BH_ADDRESS_LEN]);

@@ -2,23 +2,18 @@
 /* Prefixes of 16 bytes. The C library's parser is strict about what an address is; the prefix is ours. */
 #include "policies/range.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
 #include "base/units.h"
+#include "policies/address.h"
 
 enum { MAPPED = 96, LONGEST = 64 };
 
+/* Its bits are counted from where it is written: those of `::ffff:10.0.0.0` from the first of the 16 bytes. */
 static bool parse_address(const char *text, struct bh_range *ret)
 {
-    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
-    if (inet_pton(AF_INET6, text, ret->address) == 1) {
-        ret->bits = 0;
-        return true;
-    }
-    memcpy(ret->address, mapped, sizeof(mapped));
-    ret->bits = MAPPED;
-    return inet_pton(AF_INET, text, ret->address + sizeof(mapped)) == 1;
+    ret->bits = strchr(text, ':') ? 0 : MAPPED;
+    return bh_address_parse(text, ret->address);
 }
 
 static bool bit(const unsigned char address[static 16], int i)

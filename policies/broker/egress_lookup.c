@@ -65,29 +65,14 @@ struct bh_lookups {
 
 /* --- the helper process --- */
 
-static void take_address(const struct addrinfo *info, struct answer *ret)
-{
-    unsigned char *to = ret->addresses[ret->n];
-    if (info->ai_family == AF_INET6) {
-        memcpy(to, &((const struct sockaddr_in6 *)(const void *)info->ai_addr)->sin6_addr, BH_ADDRESS_LEN);
-    } else {
-        memset(to, 0, BH_ADDRESS_LEN);
-        memset(to + 10, 0xff, 2);
-        memcpy(to + 12, &((const struct sockaddr_in *)(const void *)info->ai_addr)->sin_addr, 4);
-    }
-    ret->n++;
-}
-
 int bh_lookup_host(const char *name, unsigned char ret[BH_LOOKUP_MAX][BH_ADDRESS_LEN])
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
     struct answer answer = {0};
     int rc = getaddrinfo(name, NULL, &hints, &list);
-    for (const struct addrinfo *i = rc == 0 ? list : NULL; i && answer.n < BH_LOOKUP_MAX; i = i->ai_next) {
-        if (i->ai_family == AF_INET || i->ai_family == AF_INET6)
-            take_address(i, &answer);
-    }
+    for (const struct addrinfo *i = rc == 0 ? list : NULL; i && answer.n < BH_LOOKUP_MAX; i = i->ai_next)
+        answer.n += bh_address_from_sockaddr(i->ai_addr, answer.addresses[answer.n]);
     if (rc == 0)
         freeaddrinfo(list);
     memcpy(ret, answer.addresses, sizeof(answer.addresses));

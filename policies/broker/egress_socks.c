@@ -29,10 +29,8 @@ static uint16_t port_at(const unsigned char *data)
 
 static void read_v4(const unsigned char *data, struct bh_host *ret)
 {
-    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
     *ret = (struct bh_host){.is_address = true};
-    memcpy(ret->address, mapped, sizeof(mapped));
-    memcpy(ret->address + sizeof(mapped), data, 4);
+    bh_address_from_v4(data, ret->address);
     (void)bh_address_format(ret->address, ret->name);
 }
 

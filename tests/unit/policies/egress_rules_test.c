@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whom boxes may reach: tables of addresses, of names as people and attackers write them, and of decisions. */
+#include <netinet/in.h>
+#include <string.h>
+
 #include "base/json.h"
 #include "base/val.h"
 #include "policies/broker/egress_policy.h"
@@ -68,6 +71,26 @@ static const struct {
     {"ff02::1", BH_ADDRESS_MULTICAST},
     {"4000::1", BH_ADDRESS_RESERVED},
 };
+
+static void one_address_has_one_form(void **state)
+{
+    static const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr = {.s_addr = 0x0100000a}}; /* big-endian */
+    static const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = {.s6_addr = {0x20, 0x01, [15] = 7}}};
+    static const struct sockaddr other = {.sa_family = AF_UNIX};
+    static const unsigned char four[] = {10, 0, 0, 1};
+    unsigned char a[BH_ADDRESS_LEN], b[BH_ADDRESS_LEN] = {0};
+    (void)state;
+    T_TRUE(bh_address_parse("10.0.0.1", a));
+    bh_address_from_v4(four, b);
+    T_TRUE(memcmp(a, b, sizeof(a)) == 0);
+    memset(b, 0, sizeof(b));
+    T_TRUE(bh_address_from_sockaddr((const struct sockaddr *)&v4, b));
+    T_TRUE(memcmp(a, b, sizeof(a)) == 0);
+    T_TRUE(!bh_address_from_sockaddr(&other, b));
+    T_TRUE(memcmp(a, b, sizeof(a)) == 0);
+    T_TRUE(bh_address_parse("2001::7", a) && bh_address_from_sockaddr((const struct sockaddr *)&v6, b));
+    T_TRUE(memcmp(a, b, sizeof(a)) == 0);
+}
 
 static void kinds_of_addresses(void **state)
 {
@@ -357,6 +380,7 @@ static void reasons_are_told_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_address_has_one_form),
         cmocka_unit_test(kinds_of_addresses),
         cmocka_unit_test(ranges_of_the_site),
         cmocka_unit_test(hosts_in_one_form),
