@@ -201,17 +201,15 @@ static int check_digest(const struct asking *a, const char *given, struct bh_err
 
 static int ask(const struct asking *a, struct bh_err **err)
 {
-    char line[16] = "";
     const char *verb = a->approve ? "approve" : "reject";
-    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO) || bh_args_json(a->args)) {
+    BH_CLEANUP_FREE char *question = bh_asprintf("%s this?", verb);
+    if (!bh_cli_may_ask(a->args)) {
         int rc = bh_err_set(err, BH_E_USAGE, 0, "nobody can be asked here whether to %s '%s'", verb, a->gate->name);
         bh_err_hint(err, "name what you have seen: bulkhead %s %s %s --digest %s", verb, a->run.id, a->gate->name,
                     digest_of(a));
         return rc;
     }
-    fprintf(stderr, "%s this? [y/N] ", verb);
-    (void)fflush(stderr);
-    if (fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y'))
+    if (bh_cli_says_yes(question))
         return 0;
     int rc = bh_err_set(err, BH_E_USAGE, 0, "nothing was decided about '%s'", a->gate->name);
     bh_err_hint(err, "it stays as it was: 'bulkhead approve %s %s' lets it pass, 'bulkhead reject %s %s' keeps it out",

@@ -2,7 +2,6 @@
 /* bulkhead run: runs a pipeline here, or goes on with a run. */
 #include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/text.h"
@@ -210,7 +209,7 @@ static int grant(void *arg, const struct bh_plan *plan, struct bh_err **err)
     const struct bh_grant_ask ask = {
         .home = &r->home,
         .given = bh_args_has(r->args, "grant"),
-        .may_ask = isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && !bh_args_json(r->args),
+        .may_ask = bh_cli_may_ask(r->args),
     };
     return bh_grant_check(&ask, plan, err);
 }

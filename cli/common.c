@@ -309,6 +309,19 @@ void bh_cli_set_time(struct bh_val *map, const char *key, struct bh_wall t)
     bh_val_set_str(map, key, t.us ? bh_wall_format(t, text) : NULL);
 }
 
+bool bh_cli_may_ask(const struct bh_args *args)
+{
+    return isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && !bh_args_json(args);
+}
+
+bool bh_cli_says_yes(const char *question)
+{
+    char line[16] = "";
+    fprintf(stderr, "%s [y/N] ", question);
+    (void)fflush(stderr);
+    return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
+}
+
 bool bh_cli_colour(int fd)
 {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");

@@ -62,4 +62,8 @@ void bh_cli_print_json(const struct bh_val *v); /* one line */
 void bh_cli_print_escaped(const char *text);    /* to stdout, no newline */
 /* RFC 3339, or null where the time is not set. */
 void bh_cli_set_time(struct bh_val *map, const char *key, struct bh_wall t);
+/* Whether somebody is there to be asked: stdin and stderr are terminals, and the output is not for programs. */
+bool bh_cli_may_ask(const struct bh_args *args);
+/* Asks on stderr, as it is, and blocks for a line of stdin. Whatever does not begin with y or Y is a no. */
+bool bh_cli_says_yes(const char *question);
 bool bh_cli_colour(int fd); /* a terminal that is not dumb, and no NO_COLOR */

@@ -152,12 +152,18 @@ struct bh_val *bh_gate_facts_to_val(const struct bh_cli_run *run, const struct b
     return list;
 }
 
+size_t bh_gate_count_tainted(const struct bh_val *artifacts)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bh_val_len(artifacts); i++)
+        n += bh_streq(bh_val_str_of(bh_val_at(artifacts, i), "label"), "tainted");
+    return n;
+}
+
 void bh_gate_tell_size(const struct bh_gate_fact *gate, struct bh_buf *out)
 {
     const struct bh_val *artifacts = bh_val_get(gate->facts, "artifacts");
-    size_t n = bh_val_len(artifacts), tainted = 0;
-    for (size_t i = 0; i < n; i++)
-        tainted += bh_streq(bh_val_str_of(bh_val_at(artifacts, i), "label"), "tainted");
+    size_t n = bh_val_len(artifacts), tainted = bh_gate_count_tainted(artifacts);
     bh_buf_addf(out, "%zu %sartifact%s", n, n > 0 && tainted == n ? "tainted " : "", n == 1 ? "" : "s");
     if (tainted > 0 && tainted < n)
         bh_buf_addf(out, " (%zu of them tainted)", tainted);

@@ -34,6 +34,7 @@ bool bh_gate_is_waiting(const struct bh_cli_run *run, const struct bh_gate_fact 
 /* [{"gate","of","status","waiting","asked","ended","digest","by","reason","how","pending":{"verdict","by","at","reason"}
  * or null,"artifacts":[…]}]; the caller owns it. */
 struct bh_val *bh_gate_facts_to_val(const struct bh_cli_run *run, const struct bh_gate_facts *gates);
+size_t bh_gate_count_tainted(const struct bh_val *artifacts); /* of a question */
 /* "3 artifacts (1 of them tainted)" */
 void bh_gate_tell_size(const struct bh_gate_fact *gate, struct bh_buf *out);
 /* "approved by alice: read it; counts at 'bulkhead run --resume RUN'": of one with a pending decision. */

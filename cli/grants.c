@@ -19,6 +19,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "base/val.h"
+#include "cli/common.h"
 #include "policies/audit.h"
 
 #define FOLDER "grants"
@@ -83,7 +84,6 @@ static int note_grant(const struct bh_home *home, const struct bh_val *subject, 
 
 static bool answers_yes(const struct bh_plan *plan)
 {
-    char line[16] = "";
     BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
     bh_escape_terminal(&text, plan->pipeline->file, strlen(plan->pipeline->file));
     bh_buf_adds(&text, " asks for what lies beyond its folder:\n");
@@ -92,9 +92,8 @@ static bool answers_yes(const struct bh_plan *plan)
         bh_escape_terminal(&text, plan->asks[i].s, strlen(plan->asks[i].s));
         bh_buf_addc(&text, '\n');
     }
-    fprintf(stderr, "%sgrant this, now and whenever it asks for the same? [y/N] ", text.data);
-    (void)fflush(stderr);
-    return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
+    bh_buf_adds(&text, "grant this, now and whenever it asks for the same?");
+    return bh_cli_says_yes(text.data);
 }
 
 static int refuse(const struct bh_plan *plan, struct bh_err **err)

@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "base/val.h"
 #include "cli/common.h"
+#include "cli/gate_facts.h"
 #include "scheduler/run_limits.h"
 
 enum { US_PER_S = 1000000, TERMINAL_ROWS = 8, DEFAULT_COLUMNS = 80, DEFAULT_LINES = 24 };
@@ -294,21 +295,13 @@ static void on_attempt(void *arg, size_t agent, enum bh_attempt_state state)
         view->said = false; /* the next try says so again */
 }
 
-static size_t count_tainted(const struct bh_val *artifacts)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < bh_val_len(artifacts); i++)
-        n += bh_streq(bh_val_str_of(bh_val_at(artifacts, i), "label"), "tainted");
-    return n;
-}
-
 /* Also where nothing else is said: the run stands still until somebody answers. */
 static void say_question(struct bh_progress *p, const struct bh_gate *gate, const struct bh_val *facts)
 {
     char limit[BH_UNIT_TEXT];
     const struct bh_val *artifacts = bh_val_get(facts, "artifacts");
     const char *name = bh_val_str_of(facts, "name");
-    size_t n = bh_val_len(artifacts), tainted = count_tainted(artifacts);
+    size_t n = bh_val_len(artifacts), tainted = bh_gate_count_tainted(artifacts);
     BH_CLEANUP_FREE char *of_them = tainted > 0 ? bh_asprintf(", %zu of them tainted", tainted) : bh_strdup("");
     bh_format_duration((gate->expires.us - bh_wall_now().us + US_PER_S - 1) / US_PER_S * BH_NS_PER_S, limit);
     fprintf(stderr, "asking    %s: %zu artifact%s would pass%s; decide within %s with\n", name, n, n == 1 ? "" : "s",

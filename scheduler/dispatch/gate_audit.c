@@ -4,15 +4,13 @@
 
 #include "base/text.h"
 #include "policies/audit.h"
+#include "scheduler/dispatch/question.h"
 
 struct bh_val *bh_gate_verdict(const struct bh_val *question, const struct bh_decision *d)
 {
     char at[BH_WALL_TEXT];
     struct bh_val *v = bh_val_copy(question);
-    bh_val_set_str(v, "how", "person");
-    bh_val_set_str(v, "by", d->by);
-    bh_val_set_str(v, "at", bh_wall_format(d->at, at));
-    bh_val_set_str(v, "reason", d->reason);
+    bh_question_set_answer(v, "person", d->by, bh_wall_format(d->at, at), d->reason);
     return v;
 }
 

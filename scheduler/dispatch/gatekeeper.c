@@ -146,10 +146,7 @@ static void decide(struct bh_gatekeeper *k, size_t gate, bool approved, bool aud
 /* Nobody is asked: there is nothing to pass, or somebody has let all of it pass before. */
 static struct bh_val *without_asking(struct bh_val *question, const struct bh_val *before)
 {
-    bh_val_set_str(question, "how", before ? "approved before" : "nothing to approve");
-    bh_val_set_str(question, "by", bh_val_str_of(before, "by"));
-    bh_val_set_str(question, "at", bh_val_str_of(before, "at"));
-    bh_val_set_str(question, "reason", bh_val_str_of(before, "reason"));
+    bh_question_repeat_answer(question, before ? "approved before" : "nothing to approve", before);
     return question;
 }
 

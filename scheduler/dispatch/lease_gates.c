@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "scheduler/dispatch/attempt_text.h"
+#include "scheduler/dispatch/question.h"
 #include "topologies/names.h"
 #include "topologies/yaml_tree.h"
 
@@ -68,10 +69,8 @@ static void add_validation(struct adding *a, const struct bh_lease_file *input, 
         };
     struct bh_val *pass = bh_val_add(passed, bh_val_map());
     bh_val_set_str(pass, "gate", a->lease->agent);
-    bh_val_set_str(pass, "how", bh_gate_kind_text(gate->kind));
-    bh_val_set_str(pass, "by", "the document");
-    bh_val_set_str(pass, "at", bh_wall_format(bh_wall_now(), now));
-    bh_val_set_str(pass, "reason", NULL);
+    bh_question_set_answer(pass, bh_gate_kind_text(gate->kind), "the document", bh_wall_format(bh_wall_now(), now),
+                           NULL);
 }
 
 static int check_approved(const struct adding *a, const struct bh_artifact *artifact, struct bh_err **err)

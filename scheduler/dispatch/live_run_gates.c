@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "scheduler/dispatch/live_run_priv.h"
+#include "scheduler/dispatch/question.h"
 
 /* No name has a line end. */
 static char *key_of(const char *name, const char *digest)
@@ -92,10 +93,7 @@ static void add_pass(struct bh_val *list, const char *gate, const char *how, con
 {
     struct bh_val *v = bh_val_add(list, bh_val_map());
     bh_val_set_str(v, "gate", gate);
-    bh_val_set_str(v, "how", how);
-    bh_val_set_str(v, "by", bh_val_str_of(approval, "by"));
-    bh_val_set_str(v, "at", bh_val_str_of(approval, "at"));
-    bh_val_set_str(v, "reason", bh_val_str_of(approval, "reason"));
+    bh_question_repeat_answer(v, how, approval);
 }
 
 void bh_live_run_add_passes(const struct bh_live_run *run, size_t node, const struct bh_artifact *artifact,

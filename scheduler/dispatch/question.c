@@ -145,3 +145,16 @@ bool bh_question_is_new(const struct bh_live_run *run, size_t gate, const struct
     *ret_before = before;
     return false;
 }
+
+void bh_question_set_answer(struct bh_val *v, const char *how, const char *by, const char *at, const char *reason)
+{
+    bh_val_set_str(v, "how", how);
+    bh_val_set_str(v, "by", by);
+    bh_val_set_str(v, "at", at);
+    bh_val_set_str(v, "reason", reason);
+}
+
+void bh_question_repeat_answer(struct bh_val *v, const char *how, const struct bh_val *from)
+{
+    bh_question_set_answer(v, how, bh_val_str_of(from, "by"), bh_val_str_of(from, "at"), bh_val_str_of(from, "reason"));
+}

@@ -21,3 +21,9 @@ struct bh_val *bh_question_make(const struct bh_live_run *run, size_t gate);
  */
 bool bh_question_is_new(const struct bh_live_run *run, size_t gate, const struct bh_val *question,
                         const struct bh_val **ret_before);
+/*
+ * How a gate was answered, into whatever tells of it: "how", "by", "at", "reason", each null where it is NULL. The
+ * second has all but `how` from where that stands already; `from` may be NULL.
+ */
+void bh_question_set_answer(struct bh_val *v, const char *how, const char *by, const char *at, const char *reason);
+void bh_question_repeat_answer(struct bh_val *v, const char *how, const struct bh_val *from);
