@@ -173,6 +173,13 @@ static int add_behind(int folder, int fd, const struct bh_audit_entry *entries, 
     return bh_audit_head_write(folder, &head);
 }
 
+void bh_audit_entries_free(struct bh_audit_entry *entries, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        bh_val_free(entries[i].fields);
+    bh_free(entries);
+}
+
 int bh_audit_add_all(const struct bh_home *home, const struct bh_audit_entry *entries, size_t n, struct bh_err **err)
 {
     if (n == 0)
@@ -188,6 +195,6 @@ int bh_audit_add_all(const struct bh_home *home, const struct bh_audit_entry *en
 
 int bh_audit_add(const struct bh_home *home, enum bh_audit_kind kind, const struct bh_val *fields, struct bh_err **err)
 {
-    const struct bh_audit_entry entry = {.kind = kind, .fields = fields};
+    const struct bh_audit_entry entry = {.kind = kind, .fields = (struct bh_val *)(uintptr_t)fields}; /* only read */
     return bh_audit_add_all(home, &entry, 1, err);
 }

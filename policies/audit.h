@@ -35,12 +35,15 @@ const char *bh_audit_kind_text(enum bh_audit_kind kind); /* "grant" */
 
 struct bh_audit_entry {
     enum bh_audit_kind kind;
-    const struct bh_val *fields; /* a map, borrowed; not seq, time, kind, prev, hash */
+    struct bh_val *fields; /* a map, the entry's own; not seq, time, kind, prev, hash */
 };
+/* The array with the fields of all n; NULL is fine. */
+void bh_audit_entries_free(struct bh_audit_entry *entries, size_t n);
 
 /*
- * Adds lines; on the disk when it returns (one sync for all). A text of more than 1,024 bytes is cut and ends in "…".
- * Without BULKHEAD_HOME/audit it is made. Errors: PERMISSION, IO, DISK_FULL.
+ * Adds lines; on the disk when it returns (one sync for all). Takes nothing: `fields` and entries stay the caller's. A
+ * text of more than 1,024 bytes is cut and ends in "…". Without BULKHEAD_HOME/audit it is made. Errors: PERMISSION, IO,
+ * DISK_FULL.
  */
 int bh_audit_add(const struct bh_home *home, enum bh_audit_kind kind, const struct bh_val *fields,
                  struct bh_err **err) BH_MUST_CHECK;

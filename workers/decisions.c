@@ -20,8 +20,7 @@ enum { SINGLE_MAX = 1000, SHOWN = 3 };
 struct batch { /* of the helper thread while it is written */
     char *home;
     struct bh_audit_entry *entries;
-    struct bh_val **fields; /* of the entries, owned */
-    size_t n, cap_entries, cap_fields;
+    size_t n, cap;
     int64_t connection; /* the last one that waits for it to be written; 0: none */
     char *problem;
 };
@@ -49,10 +48,7 @@ struct bh_decisions {
 static void free_batch(void *data)
 {
     struct batch *b = data;
-    for (size_t i = 0; i < b->n; i++)
-        bh_val_free(b->fields[i]);
-    bh_free(b->fields);
-    bh_free(b->entries);
+    bh_audit_entries_free(b->entries, b->n);
     bh_free(b->home);
     bh_free(b->problem);
     bh_free(b);
@@ -124,9 +120,7 @@ static struct batch *next_batch(struct bh_decisions *d)
 static void add_line(struct bh_decisions *d, enum bh_audit_kind kind, struct bh_val *fields)
 {
     struct batch *b = next_batch(d);
-    size_t at = b->n;
-    *BH_PUSH(b->fields, at, b->cap_fields) = fields;
-    *BH_PUSH(b->entries, b->n, b->cap_entries) = (struct bh_audit_entry){kind, fields};
+    *BH_PUSH(b->entries, b->n, b->cap) = (struct bh_audit_entry){kind, fields};
 }
 
 static void copy_fields(struct bh_val *to, const struct bh_val *from, const char *const *keys)

@@ -161,18 +161,20 @@ static int add_value(struct bh_secrets *s, const struct bh_lease_secret *ref, co
 static int note(const struct bh_secrets_call *c, struct bh_err **err)
 {
     BH_CLEANUP(bh_home_close) struct bh_home home = {.dirfd = -1};
-    BH_CLEANUP_FREE struct bh_audit_entry *entries = bh_calloc(c->n_refs + 1, sizeof(*entries));
-    BH_CLEANUP_VAL struct bh_val *list = bh_val_list(); /* owns the fields */
+    struct bh_audit_entry *entries = bh_calloc(c->n_refs + 1, sizeof(*entries));
     int rc = bh_home_open(c->desk->home, true, &home, err);
     for (size_t i = 0; i < c->n_refs; i++) {
         const struct bh_lease_secret *ref = &c->refs[i];
-        struct bh_val *fields = bh_val_add(list, bh_val_copy(c->tags));
+        struct bh_val *fields = bh_val_copy(c->tags);
         bh_val_set_str(fields, "secret", ref->name);
         bh_val_set_str(fields, "from", ref->env ? "env" : ref->file ? "file" : "command");
         bh_val_set_str(fields, "variable", ref->variable);
         entries[i] = (struct bh_audit_entry){BH_AUDIT_SECRET, fields};
     }
-    return rc == 0 ? bh_audit_add_all(&home, entries, c->n_refs, err) : rc;
+    if (rc == 0)
+        rc = bh_audit_add_all(&home, entries, c->n_refs, err);
+    bh_audit_entries_free(entries, c->n_refs);
+    return rc;
 }
 
 static int find_one(struct bh_secrets_call *c, const struct bh_lease_secret *ref, struct bh_secrets *into)

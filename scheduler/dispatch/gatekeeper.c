@@ -111,10 +111,10 @@ void bh_gatekeeper_validated(struct bh_gatekeeper *k, const struct bh_lease *lea
 {
     struct bh_err *err = NULL;
     size_t n = 0;
-    BH_CLEANUP_FREE struct bh_audit_entry *entries = bh_calloc(2 * lease->n_gates + 1, sizeof(*entries));
     const char *refused = bh_streq(result->reason, "policy") ? refused_input(lease, result->detail) : NULL;
     if (!k->owner.home || lease->n_gates == 0)
         return;
+    struct bh_audit_entry *entries = bh_calloc(2 * lease->n_gates, sizeof(*entries));
     if (refused)
         entries[n++] =
             (struct bh_audit_entry){BH_AUDIT_GATE, validated_fields(lease, refused, "refuse", result->detail)};
@@ -122,8 +122,7 @@ void bh_gatekeeper_validated(struct bh_gatekeeper *k, const struct bh_lease *lea
         n = validated_entries(k, lease, entries);
     if (n > 0 && bh_audit_add_all(k->owner.home, entries, n, &err) != 0)
         k->owner.failed(k->owner.arg, err);
-    for (size_t i = 0; i < n; i++)
-        bh_val_free((struct bh_val *)(uintptr_t)entries[i].fields);
+    bh_audit_entries_free(entries, n);
 }
 
 /* --- verdicts --- */

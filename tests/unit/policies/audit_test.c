@@ -356,14 +356,15 @@ static void long_and_odd_texts(void **state)
 
 static void many_at_once(void **state)
 {
-    struct bh_audit_entry entries[50];
-    BH_CLEANUP_VAL struct bh_val *fields = bh_val_map();
+    enum { LINES = 50 };
+    struct bh_audit_entry *entries = bh_calloc(LINES, sizeof(*entries));
     (void)state;
-    for (size_t i = 0; i < BH_ARRAY_LEN(entries); i++)
-        entries[i] = (struct bh_audit_entry){.kind = BH_AUDIT_EGRESS, .fields = fields};
-    T_OK(bh_audit_add_all(&home, entries, BH_ARRAY_LEN(entries), &err));
+    for (size_t i = 0; i < LINES; i++)
+        entries[i] = (struct bh_audit_entry){.kind = BH_AUDIT_EGRESS, .fields = bh_val_map()};
+    T_OK(bh_audit_add_all(&home, entries, LINES, &err));
     T_OK(bh_audit_add_all(&home, entries, 0, &err));
-    finds(50, 0, NULL);
+    finds(LINES, 0, NULL);
+    bh_audit_entries_free(entries, LINES);
 }
 
 static void eight_processes(void **state)
