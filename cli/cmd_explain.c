@@ -215,11 +215,17 @@ static void tell_gate(const struct story *s, const struct bh_gate_fact *gate, st
     bh_buf_addf(out, "%s%s\n", reason ? ": " : "", reason ? reason : "");
 }
 
+/* Whether the agent is behind it: the gate is its own, or its stage's. */
+static bool is_before(const struct bh_gate_fact *gate, const struct bh_agent_row *row)
+{
+    return bh_streq(gate->name, gate->of_stage ? row->stage : row->name);
+}
+
 static void tell_gates(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
 {
     for (size_t i = 0; i < s->gates->len; i++) {
         const struct bh_gate_fact *gate = &s->gates->items[i];
-        if (bh_streq(gate->name, gate->of_stage ? row->stage : row->name))
+        if (is_before(gate, row))
             tell_gate(s, gate, out);
     }
 }
@@ -229,7 +235,7 @@ static bool is_asked(const struct story *s, const struct bh_agent_row *row)
 {
     for (size_t i = 0; i < s->gates->len; i++) {
         const struct bh_gate_fact *gate = &s->gates->items[i];
-        if (bh_streq(gate->name, gate->of_stage ? row->stage : row->name) && bh_gate_is_waiting(s->run, gate))
+        if (is_before(gate, row) && bh_gate_is_waiting(s->run, gate))
             return true;
     }
     return false;
@@ -342,12 +348,24 @@ static void tell_loser(const struct bh_attempt_row *attempt, const struct bh_att
                     (long long)winner->attempt);
 }
 
+/* The gate that has shut before the agent: its stage's, or its own. */
+static const char *shut_gate(const struct story *s, const struct bh_agent_row *row)
+{
+    for (size_t i = 0; i < s->gates->len; i++) {
+        const struct bh_gate_fact *gate = &s->gates->items[i];
+        bool shut = gate->status == BH_GATE_IS_REJECTED || gate->status == BH_GATE_IS_EXPIRED;
+        if (shut && is_before(gate, row))
+            return gate->name;
+    }
+    return row->name;
+}
+
 /* It failed before anything of it was started: at a gate. */
 static void tell_unbegun(const struct story *s, const struct bh_agent_row *row, struct bh_buf *out)
 {
     bool late = bh_streq(row->reason, "timeout(gate)");
     BH_CLEANUP_FREE char *detail =
-        bh_asprintf("gate '%s' was %s", row->name, late ? "not decided within" : "rejected by ");
+        bh_asprintf("gate '%s' was %s", shut_gate(s, row), late ? "not decided within" : "rejected by ");
     BH_CLEANUP_FREE char *remedy = bh_reason_remedy_of(bh_reason_parse(row->reason), -1, detail);
     bh_buf_addf(out, "  it never started: failed by %s\n", row->reason);
     tell_remedy(s, row->name, "  remedy: ", remedy, out);

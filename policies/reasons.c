@@ -64,14 +64,28 @@ static int box_in(const char *detail, const char **ret)
     return (*ret)[len] == '\'' ? (int)len : 0;
 }
 
+/* The length of the name of the gate that has come to this end, at *ret; 0: the detail speaks of something else. */
+static int gate_in(const char *detail, const char *how, const char **ret)
+{
+    static const char lead[] = "gate '";
+    const char *end = bh_starts_with(detail, lead) ? strchr(detail + strlen(lead), '\'') : NULL;
+    if (!end || !bh_starts_with(end + 1, how))
+        return 0;
+    *ret = detail + strlen(lead);
+    return (int)(end - *ret);
+}
+
 /* A timeout names the phase whose own limit is to be raised. */
 static char *remedy_of_timeout(const char *detail)
 {
     static const enum bh_phase all[] = {BH_PHASE_SETUP, BH_PHASE_PREPARE, BH_PHASE_CHECK};
-    if (bh_starts_with(detail, "gate "))
-        return bh_strdup(
-            "decide now with 'bulkhead approve RUN AGENT', then go on with 'bulkhead run --resume RUN', which asks "
-            "again where nothing was decided; or raise 'timeout.run' of the agent");
+    const char *gate = NULL;
+    int len = gate_in(detail, " was not decided within", &gate);
+    if (len > 0)
+        return bh_asprintf(
+            "decide now with 'bulkhead approve RUN %.*s', then go on with 'bulkhead run --resume RUN', which asks "
+            "again where nothing was decided; or raise 'timeout.run' of an agent behind it",
+            len, gate);
     for (size_t i = 0; i < BH_ARRAY_LEN(all); i++) {
         const char *name = phases[all[i]].text;
         if (bh_starts_with(detail, name) && detail[strlen(name)] == ' ')
@@ -115,14 +129,17 @@ static char *remedy_of_score(const char *detail)
 }
 
 /* Of a gate that a validation or a person has shut. NULL: the detail speaks of something else. */
-static const char *remedy_of_rejection(const char *detail)
+static char *remedy_of_rejection(const char *detail)
 {
+    const char *gate = NULL;
     if (bh_starts_with(detail, "the gate for input '"))
-        return "mend what makes the input, or what 'accept' asks of it";
-    if (!bh_starts_with(detail, "gate '") || !strstr(detail, "' was rejected by "))
+        return bh_strdup("mend what makes the input, or what 'accept' asks of it");
+    int len = gate_in(detail, " was rejected by ", &gate);
+    if (len == 0)
         return NULL;
-    return "mend what was rejected and start a new run; or let it pass after all: 'bulkhead approve RUN AGENT', then "
-           "'bulkhead run --resume RUN'";
+    return bh_asprintf("mend what was rejected and start a new run; or let it pass after all: 'bulkhead approve RUN "
+                       "%.*s', then 'bulkhead run --resume RUN'",
+                       len, gate);
 }
 
 /* A trusted agent's denials are named in the detail, a tainted one's are only counted: it has chosen the hosts. NULL:
@@ -200,9 +217,10 @@ char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *
             "not had; and change it, if the output is known to others");
     if (reason == BH_REASON_OUTPUT_INVALID && strstr(text, "' is not valid: "))
         return bh_strdup("mend what the agent writes, or what 'validate' asks of it");
-    char *special = reason == BH_REASON_TIMEOUT ? remedy_of_timeout(text)
-                    : reason == BH_REASON_CHECK ? remedy_of_score(text)
-                                                : NULL;
+    char *special = reason == BH_REASON_TIMEOUT  ? remedy_of_timeout(text)
+                    : reason == BH_REASON_CHECK  ? remedy_of_score(text)
+                    : reason == BH_REASON_POLICY ? remedy_of_rejection(text)
+                                                 : NULL;
     if (special)
         return special;
     if (reason == BH_REASON_EXIT || reason == BH_REASON_SIGNAL)
@@ -210,8 +228,6 @@ char *bh_reason_remedy_of(enum bh_reason reason, int64_t exit_code, const char *
     if (special)
         return special;
     const char *host = reason == BH_REASON_HOST ? remedy_of_host(text) : NULL;
-    if (reason == BH_REASON_POLICY)
-        host = remedy_of_rejection(text);
     return bh_strdup(host ? host : bh_reason_remedy(reason, exit_code));
 }
 

@@ -239,6 +239,14 @@ ends_with 0 '  all of it goes on'
 same 'what passed names the stage' "$(provenance y '["passed"][0]["gate"]')" ship
 same '  and what was made inside passed no gate' "$(provenance z '.get("passed")')" None
 
+asked stage.yaml ship
+expect 0 'rejected by its name' bulkhead reject "$run" ship --digest "$(question ship)"
+ends_with 5 '  nothing behind it starts'
+has '  the remedy of the run names the stage' "$(shown '["failure"]["remedy"]')" "'bulkhead approve $run ship'"
+has '  so does that of an agent' "$(bulkhead explain "$run" c)" "'bulkhead approve $run ship'"
+expect 0 '  which does' bulkhead approve "$run" ship --digest "$(question ship)"
+expect 0 '    what it says' bulkhead run --resume "$run"
+
 # --- the same is asked once ---
 
 cat > twice.yaml << 'YAML'

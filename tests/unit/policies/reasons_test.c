@@ -147,6 +147,14 @@ static void a_detail_says_what_else_mends_it(void **state)
          "read its last lines with 'bulkhead logs RUN -a AGENT --tail 20'; what was denied is withheld: a tainted "
          "agent has "
          "chosen it ('bulkhead audit --run RUN -a AGENT' has it)"},
+        {BH_REASON_TIMEOUT, -1, "gate 'ship' was not decided within 1s",
+         "decide now with 'bulkhead approve RUN ship', then go on with 'bulkhead run --resume RUN', which asks again "
+         "where nothing was decided; or raise 'timeout.run' of an agent behind it"},
+        {BH_REASON_POLICY, -1, "gate 'ship' was rejected by ada: gate 'x' was not decided within 1s",
+         "mend what was rejected and start a new run; or let it pass after all: 'bulkhead approve RUN ship', then "
+         "'bulkhead run --resume RUN'"},
+        {BH_REASON_POLICY, -1, "the gate for input 'x' exited with code 1",
+         "mend what makes the input, or what 'accept' asks of it"},
         {BH_REASON_TIMEOUT, -1, "prepare took longer than 1s",
          "raise 'timeout.prepare' of the agent, or make the step shorter"},
         {BH_REASON_CHECK, 0, "none of the 3 attempts that passed left one finite decimal in 's/x' (1 by exit)",
