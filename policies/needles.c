@@ -319,6 +319,17 @@ const char *bh_sieve_push(struct bh_sieve *s, const char *data, size_t len, bool
     return NULL;
 }
 
+const char *bh_sieve_push_behind(struct bh_sieve *s, size_t before, char *data, size_t len, const char **ret_pass,
+                                 size_t *ret_n)
+{
+    size_t n = s->n_held;
+    if (n == 0 || n > before)
+        return bh_sieve_push(s, data, len, false, ret_pass, ret_n);
+    memcpy(data - n, s->bytes + s->held_at, n);
+    s->n_held = 0;
+    return bh_sieve_push(s, data - n, n + len, false, ret_pass, ret_n);
+}
+
 void bh_sieve_fini(struct bh_sieve *s)
 {
     wipe(s);

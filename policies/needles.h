@@ -46,4 +46,8 @@ struct bh_sieve {
  */
 const char *bh_sieve_push(struct bh_sieve *s, const char *data, size_t len, bool last, const char **ret_pass,
                           size_t *ret_n);
+/* The same, where the `before` bytes before `data` may be written to: what was held back is put there, not copied with
+ * `data` to a third place. */
+const char *bh_sieve_push_behind(struct bh_sieve *s, size_t before, char *data, size_t len, const char **ret_pass,
+                                 size_t *ret_n);
 void bh_sieve_fini(struct bh_sieve *s); /* wipes */

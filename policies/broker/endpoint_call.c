@@ -18,7 +18,7 @@
 #include "policies/broker/endpoint_priv.h"
 
 static bool on_head(void *arg, long status, const struct bh_http_header *headers, size_t n);
-static enum bh_flow on_data(void *arg, const char *data, size_t len);
+static enum bh_flow on_data(void *arg, char *data, size_t len);
 static ssize_t give_body(void *arg, char *room, size_t size);
 static bool permits(void *arg, const unsigned char address[static 16]);
 static void on_end(void *arg, const char *problem, const char *reason);
@@ -187,6 +187,7 @@ void bh_call_send(struct bh_call *call)
         .more = s->headers,
         .n_more = s->n_headers,
         .length = req->body == BH_HTTP_CHUNKED ? -1 : req->length,
+        .crowded = call->endpoint->n_conns > BH_CONNS_FEW,
     };
     call->transfer = bh_transfer_start(call->endpoint->owner->transfers, &out, &transfer_ops, call);
     if (!call->transfer)
@@ -218,7 +219,7 @@ static bool permits(void *arg, const unsigned char address[static 16])
 
 void bh_call_go_on(struct bh_call *call)
 {
-    bool room = call->paused && call->conn->out.len <= BH_CONN_OUT_HIGH / 2;
+    bool room = call->paused && call->conn->out.len == 0;
     bool body = call->wants_body && call->conn->in.len > 0;
     if (!call->transfer || (!room && !body))
         return;
@@ -360,12 +361,13 @@ static void count_tokens(struct bh_call *call)
     call->tokens_out = out;
 }
 
-/* False where a secret was found: it is cut before it. */
-static bool sift(struct bh_call *call, const char *data, size_t len, bool last)
+/* NULL: nothing follows. False where a secret was found: it is cut before it. */
+static bool sift(struct bh_call *call, char *data, size_t len)
 {
     const char *pass;
     size_t n;
-    call->leaked = bh_sieve_push(&call->sieve, data, len, last, &pass, &n);
+    call->leaked = data ? bh_sieve_push_behind(&call->sieve, BH_TRANSFER_BEFORE, data, len, &pass, &n)
+                        : bh_sieve_push(&call->sieve, "", 0, true, &pass, &n);
     pass_on(call, pass, n);
     call->reason = call->leaked ? "leak" : call->reason;
     return !call->leaked;
@@ -388,21 +390,21 @@ static enum bh_flow only_count(struct bh_call *call, const char *data, size_t le
     return BH_FLOW_ON;
 }
 
-static enum bh_flow on_data(void *arg, const char *data, size_t len)
+static enum bh_flow on_data(void *arg, char *data, size_t len)
 {
     struct bh_call *call = arg;
     if (!call->conn || call->conn->broken)
         return only_count(call, data, len);
-    size_t waits = call->conn->out.len;
-    if (waits > BH_CONN_OUT_HIGH || (waits > 0 && bh_endpoint_is_short(call->endpoint))) {
-        call->stands = call->wants_body ? call->stands : bh_mono_now();
-        call->paused = true;
-        return BH_FLOW_PAUSE;
-    }
     count(call, data, len);
-    if (!sift(call, data, len, false))
+    if (!sift(call, data, len))
         return BH_FLOW_CUT;
-    return !call->conn->broken || bh_call_is_counted(call) ? BH_FLOW_ON : BH_FLOW_CUT;
+    if (call->conn->broken)
+        return bh_call_is_counted(call) ? BH_FLOW_ON : BH_FLOW_CUT;
+    if (call->conn->out.len == 0)
+        return BH_FLOW_ON;
+    call->stands = call->wants_body ? call->stands : call->heard;
+    call->paused = true;
+    return BH_FLOW_PAUSE;
 }
 
 /* What the service, or what it is looked at for, put an end to. */
@@ -440,7 +442,7 @@ static void on_end(void *arg, const char *problem, const char *reason)
         finish(call, false);
         return;
     }
-    bool whole = !problem && sift(call, "", 0, true);
+    bool whole = !problem && sift(call, NULL, 0);
     if (!whole) {
         say_problem(call, problem ? problem : "", call->reason ? call->reason : reason);
         return;

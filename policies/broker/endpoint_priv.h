@@ -36,7 +36,6 @@ enum {
     BH_CONNS_FEW = 128,             /* of a box with more connections than this … */
     BH_CONN_IN_CROWDED = 16 * 1024, /* … each may keep this much waiting */
     BH_CONN_IN_LEAST = 4 * 1024,    /* … and, where its box has used up its share of all, a call that goes on */
-    BH_CONN_OUT_HIGH = 32 * 1024,   /* … and what it does not take; then the reply waits */
     BH_CONN_SKIP_MAX = 16 << 20,    /* of a body that nobody wants, before the connection is closed instead */
     BH_REFUSALS = 100,              /* of one box in a second; then it is read from no more */
     BH_TOLD = 10,                   /* of them, one by one; the others are told in sum */

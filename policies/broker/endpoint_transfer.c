@@ -21,7 +21,6 @@
 enum {
     HEAD_MAX = 256 * 1024, /* of an answer */
     IDLE_HANDLES = 64,
-    BUFFER = 64 * 1024, /* a reply is read in pieces of at most this */
     UPLOAD_BUFFER = 16 * 1024,
     CONNECT_S = 30,
 };
@@ -29,15 +28,20 @@ enum {
 struct bh_transfers {
     struct event_base *loop;
     CURLM *multi;
-    struct event *timer;
+    struct event *timer, *cutter;
     CURL *idle[IDLE_HANDLES];
     size_t n_idle;
     int inside;           /* of libcurl */
     struct bh_list ended; /* cancelled inside */
+    struct bh_list cut;   /* by what became of their data; to be ended */
+    /* What came in this turn of the loop, of one transfer: libcurl tells of it in pieces of CURL_MAX_WRITE_SIZE. */
+    struct bh_transfer *gathers;
+    size_t n_gathered;
+    char gathered[BH_TRANSFER_BEFORE + BH_TRANSFER_PIECE];
 };
 
 struct bh_transfer {
-    struct bh_list link; /* of `ended` */
+    struct bh_list link; /* of `ended` or `cut` */
     struct bh_transfers *pool;
     const struct bh_transfer_ops *ops; /* NULL: cancelled */
     void *arg;
@@ -47,6 +51,8 @@ struct bh_transfer {
     size_t n_lines;
     long status;
     bool head_done;
+    size_t piece;
+    enum bh_flow flow;
     char refused[BH_ADDRESS_TEXT]; /* an address that may not be connected to */
     char problem[CURL_ERROR_SIZE];
 };
@@ -132,14 +138,46 @@ static size_t on_header(char *data, size_t one, size_t whole, void *arg)
     return whole;
 }
 
+/* Maybe of another one than the one that is being read. */
+static void hand_over(struct bh_transfers *pool)
+{
+    struct bh_transfer *t = BH_TAKE(pool->gathers);
+    size_t n = pool->n_gathered;
+    pool->n_gathered = 0;
+    if (!t || n == 0)
+        return;
+    t->flow = t->ops->on_data(t->arg, pool->gathered + BH_TRANSFER_BEFORE, n);
+    if (t->ops && t->flow == BH_FLOW_CUT)
+        bh_list_append(&pool->cut, &t->link);
+}
+
 static size_t on_data(char *data, size_t one, size_t len, void *arg)
 {
     struct bh_transfer *t = arg;
+    struct bh_transfers *pool = t->pool;
     (void)one;
-    enum bh_flow flow = t->ops ? t->ops->on_data(t->arg, data, len) : BH_FLOW_CUT;
-    if (flow == BH_FLOW_PAUSE)
+    if (pool->gathers != t || pool->n_gathered + len > t->piece)
+        hand_over(pool);
+    if (!t->ops || t->flow == BH_FLOW_CUT || len > sizeof(pool->gathered) - BH_TRANSFER_BEFORE)
+        return 0;
+    if (t->flow == BH_FLOW_PAUSE)
         return CURL_WRITEFUNC_PAUSE;
-    return flow == BH_FLOW_ON ? len : 0;
+    memcpy(pool->gathered + BH_TRANSFER_BEFORE + pool->n_gathered, data, len);
+    pool->n_gathered += len;
+    pool->gathers = t;
+    return len;
+}
+
+/* What came goes on at once: nothing is kept for a later turn. That it is to pause, libcurl is told here: before it
+ * reads more, which it would have to keep. */
+static void end_turn(struct bh_transfers *pool)
+{
+    struct bh_transfer *t = pool->gathers;
+    pool->inside++;
+    hand_over(pool);
+    if (t && t->ops && t->flow == BH_FLOW_PAUSE)
+        (void)curl_easy_pause(t->easy, CURLPAUSE_RECV);
+    pool->inside--;
 }
 
 /* --- the request --- */
@@ -230,7 +268,7 @@ static void set_callbacks(struct bh_transfer *t)
     (void)curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, t);
 }
 
-static CURLcode set_manners(CURL *e)
+static CURLcode set_manners(CURL *e, size_t piece)
 {
     const char *authorities = getenv("SSL_CERT_FILE");
     (void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
@@ -241,7 +279,7 @@ static CURLcode set_manners(CURL *e)
     (void)curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
     (void)curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     (void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
-    (void)curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)BUFFER);
+    (void)curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)piece);
     (void)curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
     (void)curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     (void)curl_easy_setopt(e, CURLOPT_MAXAGE_CONN, 60L);
@@ -306,6 +344,8 @@ static void free_transfer(struct bh_transfer *t)
         give_back(t->pool, t->easy);
     }
     bh_list_remove(&t->link);
+    if (t->pool->gathers == t)
+        t->pool->gathers = NULL;
     free_headers(t->headers);
     bh_buf_fini(&t->head);
     bh_free(t);
@@ -316,8 +356,9 @@ struct bh_transfer *bh_transfer_start(struct bh_transfers *pool, const struct bh
 {
     struct bh_transfer *t = bh_alloc(sizeof(*t));
     *t = (struct bh_transfer){.pool = pool, .ops = ops, .arg = arg, .head = BH_BUF_INIT, .easy = take_easy(pool)};
+    t->piece = req->crowded ? CURL_MAX_WRITE_SIZE : BH_TRANSFER_PIECE;
     bh_list_init(&t->link);
-    bool set = t->easy && set_manners(t->easy) == CURLE_OK && set_request(t, req) == CURLE_OK;
+    bool set = t->easy && set_manners(t->easy, t->piece) == CURLE_OK && set_request(t, req) == CURLE_OK;
     if (set)
         set_callbacks(t);
     pool->inside++;
@@ -343,9 +384,13 @@ void bh_transfer_go_on(struct bh_transfer *t)
 {
     struct bh_transfers *pool = t->pool;
     BH_ASSERT(pool->inside == 0);
+    t->flow = t->flow == BH_FLOW_PAUSE ? BH_FLOW_ON : t->flow;
     pool->inside++;
     (void)curl_easy_pause(t->easy, CURLPAUSE_CONT);
     pool->inside--;
+    end_turn(pool);
+    if (!bh_list_empty(&pool->cut))
+        event_active(pool->cutter, EV_TIMEOUT, 0);
     bury(pool);
 }
 
@@ -355,6 +400,9 @@ void bh_transfer_cancel(struct bh_transfer *t)
         return;
     struct bh_transfers *pool = t->pool;
     t->ops = NULL;
+    if (pool->gathers == t)
+        pool->gathers = NULL;
+    bh_list_remove(&t->link);
     bh_list_append(&pool->ended, &t->link);
     bury(pool);
 }
@@ -393,6 +441,8 @@ static void look_for_ends(struct bh_transfers *pool)
     CURLMsg *msg;
     int left;
     bury(pool);
+    while (!bh_list_empty(&pool->cut))
+        end(BH_CONTAINER(pool->cut.next, struct bh_transfer, link), CURLE_WRITE_ERROR);
     while ((msg = curl_multi_info_read(pool->multi, &left))) {
         void *t = NULL;
         CURLcode rc = msg->data.result;
@@ -403,12 +453,24 @@ static void look_for_ends(struct bh_transfers *pool)
     bury(pool);
 }
 
-static void act(struct bh_transfers *pool, curl_socket_t fd, int what)
+/* True where more is likely to be there, and to fit. */
+static bool act_once(struct bh_transfers *pool, curl_socket_t fd, int what)
 {
     int running;
+    size_t before = pool->n_gathered;
     pool->inside++;
     (void)curl_multi_socket_action(pool->multi, fd, what, &running);
     pool->inside--;
+    size_t n = pool->n_gathered;
+    return pool->gathers && n >= before + CURL_MAX_WRITE_SIZE && n + CURL_MAX_WRITE_SIZE <= pool->gathers->piece;
+}
+
+/* Of TLS, libcurl reads one record at a time: as many as a piece holds go on together. */
+static void act(struct bh_transfers *pool, curl_socket_t fd, int what)
+{
+    while (act_once(pool, fd, what) && fd != CURL_SOCKET_TIMEOUT)
+        continue;
+    end_turn(pool);
     look_for_ends(pool);
 }
 
@@ -417,6 +479,13 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     act(arg, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static void on_cut(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    look_for_ends(arg);
 }
 
 static void on_socket(evutil_socket_t fd, short what, void *arg)
@@ -455,8 +524,10 @@ int bh_transfers_new(struct event_base *loop, struct bh_transfers **ret, struct 
     struct bh_transfers *pool = bh_alloc(sizeof(*pool));
     *pool = (struct bh_transfers){.loop = loop, .multi = curl_multi_init()};
     bh_list_init(&pool->ended);
+    bh_list_init(&pool->cut);
     pool->timer = event_new(loop, -1, 0, on_timer, pool);
-    if (!pool->multi || !pool->timer) {
+    pool->cutter = event_new(loop, -1, 0, on_cut, pool);
+    if (!pool->multi || !pool->timer || !pool->cutter) {
         bh_transfers_free(pool);
         return bh_err_set(err, BH_E_HOST, 0, "cannot start libcurl");
     }
@@ -479,6 +550,8 @@ void bh_transfers_free(struct bh_transfers *pool)
         (void)curl_multi_cleanup(pool->multi);
     if (pool->timer)
         event_free(pool->timer);
+    if (pool->cutter)
+        event_free(pool->cutter);
     bh_free(pool);
     curl_global_cleanup();
 }

@@ -23,12 +23,17 @@ void bh_transfers_free(struct bh_transfers *pool); /* NULL is fine; all transfer
 
 enum bh_flow { BH_FLOW_ON, BH_FLOW_PAUSE, BH_FLOW_CUT };
 
+enum {
+    BH_TRANSFER_PIECE = 64 * 1024, /* at most so much of a reply is read, and given, at once */
+    BH_TRANSFER_BEFORE = 4 * 1024, /* and so many bytes before it may be written to */
+};
+
 /* Called from the loop. In on_head, on_data and give_body nothing of `arg` may be freed; in on_end it may. */
 struct bh_transfer_ops {
     /* Of the final answer. False cuts it. */
     bool (*on_head)(void *arg, long status, const struct bh_http_header *headers, size_t n);
-    /* PAUSE: nothing was taken, the same comes again after bh_transfer_go_on. */
-    enum bh_flow (*on_data)(void *arg, const char *data, size_t len);
+    /* What came of the body, at once. All of it is taken. PAUSE: nothing is read until bh_transfer_go_on. */
+    enum bh_flow (*on_data)(void *arg, char *data, size_t len);
     /* The next bytes of the request's body; 0 at its end, -1 where none are there yet, -2 to give up. */
     ssize_t (*give_body)(void *arg, char *room, size_t size);
     /* Whether this address (IPv4 as IPv4-mapped) may be connected to. */
@@ -45,6 +50,7 @@ struct bh_transfer_request {
     char *const *more; /* the service's own */
     size_t n_more;
     int64_t length; /* of the body; -1: not known, 0: none */
+    bool crowded;   /* there are many of them: a quarter of BH_TRANSFER_PIECE has to do */
 };
 
 /* NULL where there is no memory for it. */

@@ -78,12 +78,18 @@ static int64_t count(const char *type, const char *text, size_t len, size_t piec
 
 static bool sift(const struct bh_needles *set, const char *text, size_t len, size_t piece, struct bh_buf *out)
 {
+    char room[64 + 7]; /* what waits may be longer */
     struct bh_sieve sieve = {.set = set};
     const char *pass, *found = NULL;
     size_t n;
     for (size_t at = 0; at <= len && !found; at += piece) {
         size_t size = piece < len - at ? piece : len - at;
-        found = bh_sieve_push(&sieve, text + at, size, at + piece > len, &pass, &n);
+        if (size > 0 && size <= 7 && at + piece <= len) {
+            memcpy(room + 64, text + at, size);
+            found = bh_sieve_push_behind(&sieve, 64, room + 64, size, &pass, &n);
+        } else {
+            found = bh_sieve_push(&sieve, text + at, size, at + piece > len, &pass, &n);
+        }
         bh_buf_add(out, pass, n);
     }
     bh_sieve_fini(&sieve);

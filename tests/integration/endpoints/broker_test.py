@@ -257,7 +257,8 @@ def guesses_look_alike(upstream, broker):
             read_head(wire)
             while size := int(wire.until(b"\r\n"), 16):
                 pieces.append(wire.take(size + 2)[:-2])
-                upstream.step.set()
+                if len(pieces) == 1:
+                    upstream.step.set()
             same(pieces, [b"\n", guess.encode() + b" end\n"])
 
 

@@ -18,24 +18,40 @@ static struct bh_needles *set_of(const char *value)
     return set;
 }
 
-/* Sends `text` in pieces of `size`; what passed is in `out`. */
-static const char *sift(const struct bh_needles *set, const char *text, size_t len, size_t size, struct bh_buf *out)
+/* The piece is memory of its own, for the sanitizer, with as much before it. */
+static const char *push_piece(struct bh_sieve *sieve, size_t before, const char *text, size_t len, struct bh_buf *out)
+{
+    char *piece = bh_alloc(before + len);
+    const char *pass;
+    size_t n;
+    memcpy(piece + before, text, len);
+    const char *found = before > 0 ? bh_sieve_push_behind(sieve, before, piece + before, len, &pass, &n)
+                                   : bh_sieve_push(sieve, piece, len, false, &pass, &n);
+    bh_buf_add(out, pass, n);
+    bh_free(piece);
+    return found;
+}
+
+/* Sends `text` in pieces of `size` with room of `before`; what passed is in `out`. */
+static const char *sift_behind(const struct bh_needles *set, size_t before, const char *text, size_t len, size_t size,
+                               struct bh_buf *out)
 {
     struct bh_sieve sieve = {.set = set};
     const char *found = NULL, *pass;
     size_t n;
-    for (size_t at = 0; at < len && !found; at += size) {
-        char *piece = bh_memdup(text + at, size < len - at ? size : len - at); /* of its own, for the sanitizer */
-        found = bh_sieve_push(&sieve, piece, size < len - at ? size : len - at, false, &pass, &n);
-        bh_buf_add(out, pass, n);
-        bh_free(piece);
-    }
+    for (size_t at = 0; at < len && !found; at += size)
+        found = push_piece(&sieve, before, text + at, size < len - at ? size : len - at, out);
     if (!found) {
         found = bh_sieve_push(&sieve, "", 0, true, &pass, &n);
         bh_buf_add(out, pass, n);
     }
     bh_sieve_fini(&sieve);
     return found;
+}
+
+static const char *sift(const struct bh_needles *set, const char *text, size_t len, size_t size, struct bh_buf *out)
+{
+    return sift_behind(set, 0, text, len, size, out);
 }
 
 static void test_harmless_text_passes_unchanged(void **state)
@@ -73,6 +89,26 @@ static void test_lines_and_events_do_not_wait(void **state)
         bh_sieve_fini(&sieve);
         bh_needles_free(set);
     }
+}
+
+/* Also where there is room for some of what waits, and not for all. */
+static void test_room_before_a_piece_changes_nothing(void **state)
+{
+    static const size_t rooms[] = {1, 7, 40, 4096};
+    static const char text[] = "one two\nthree-sk-test-Zm9vYmFy-0123456789-tai and\n" SECRET "\n";
+    (void)state;
+    struct bh_needles *set = set_of(SECRET);
+    for (size_t size = 1; size < sizeof(text); size++) {
+        BH_CLEANUP_BUF struct bh_buf plain = BH_BUF_INIT;
+        assert_non_null(sift(set, text, strlen(text), size, &plain));
+        for (size_t i = 0; i < BH_ARRAY_LEN(rooms); i++) {
+            BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
+            assert_non_null(sift_behind(set, rooms[i], text, strlen(text), size, &out));
+            T_STR(out.data, plain.data);
+        }
+        assert_null(strstr(plain.data, "-tail"));
+    }
+    bh_needles_free(set);
 }
 
 /* Who chose the text sees how much of it waits: it has to be the same whatever the secret is, guessed at or not. */
@@ -218,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_harmless_text_passes_unchanged),
         cmocka_unit_test(test_lines_and_events_do_not_wait),
+        cmocka_unit_test(test_room_before_a_piece_changes_nothing),
         cmocka_unit_test(test_what_waits_tells_nothing_of_the_secret),
         cmocka_unit_test(test_as_much_waits_for_each_secret),
         cmocka_unit_test(test_other_spellings_are_cut),
