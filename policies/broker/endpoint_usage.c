@@ -71,20 +71,49 @@ static void end_number(struct bh_usage *u)
     }
 }
 
-static void text_byte(struct bh_usage *u, char c)
+/* How many bytes neither end a string nor escape what follows: eight at once, for most of a reply is text. */
+static size_t plain(const char *p, size_t len)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones << 7;
+    size_t n = 0;
+    for (; len - n >= sizeof(uint64_t); n += sizeof(uint64_t)) {
+        uint64_t word, quote, slash;
+        memcpy(&word, p + n, sizeof(word));
+        quote = word ^ ones * '"';
+        slash = word ^ ones * '\\';
+        if ((((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & highs)
+            break;
+    }
+    while (n < len && p[n] != '"' && p[n] != '\\')
+        n++;
+    return n;
+}
+
+static void add_text(struct bh_usage *u, const char *p, size_t n)
+{
+    if (n >= BH_USAGE_KEY - u->n_text) {
+        u->n_text = BH_USAGE_KEY;
+        return;
+    }
+    memcpy(u->text + u->n_text, p, n);
+    u->n_text += (unsigned)n;
+}
+
+/* In a string: takes what goes on like this. */
+static size_t take_text(struct bh_usage *u, const char *p, size_t len)
 {
     if (u->escaped) {
         u->escaped = false;
         u->n_text = BH_USAGE_KEY; /* no key that counts has an escape in it */
-    } else if (c == '\\') {
-        u->escaped = true;
-    } else if (c == '"') {
-        u->in_text = false;
-    } else if (u->n_text < BH_USAGE_KEY - 1) {
-        u->text[u->n_text++] = c;
-    } else {
-        u->n_text = BH_USAGE_KEY;
+        return 1;
     }
+    size_t n = plain(p, len);
+    add_text(u, p, n);
+    if (n == len)
+        return n;
+    u->escaped = p[n] == '\\';
+    u->in_text = u->escaped;
+    return n + 1;
 }
 
 static void set_key(struct bh_usage *u, bool from_text)
@@ -98,10 +127,6 @@ static void set_key(struct bh_usage *u, bool from_text)
 
 static void json_byte(struct bh_usage *u, char c)
 {
-    if (u->in_text) {
-        text_byte(u, c);
-        return;
-    }
     if (c >= '0' && c <= '9') {
         if (!u->in_number)
             u->number = 0;
@@ -136,42 +161,65 @@ static void json_byte(struct bh_usage *u, char c)
     }
 }
 
+static void json_feed(struct bh_usage *u, const char *p, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        if (u->in_text)
+            at += take_text(u, p + at, len - at);
+        else
+            json_byte(u, p[at++]);
+    }
+}
+
 /* An event's data may stand in several lines; it ends with an empty one. */
 static void line_end(struct bh_usage *u)
 {
     if (u->line == BH_LINE_START && u->n_field == 0)
         json_reset(u);
     else if (u->line == BH_LINE_DATA)
-        json_byte(u, '\n');
+        json_feed(u, "\n", 1);
     u->line = BH_LINE_START;
     u->n_field = 0;
 }
 
-static void event_byte(struct bh_usage *u, char c)
+static void line_start(struct bh_usage *u, char c)
 {
     static const char data[] = "data:";
     if (c == '\r')
         return;
     if (c == '\n')
         line_end(u);
-    else if (u->line == BH_LINE_DATA)
-        json_byte(u, c);
-    else if (u->line == BH_LINE_START && c != data[u->n_field])
+    else if (c != data[u->n_field])
         u->line = BH_LINE_OTHER;
-    else if (u->line == BH_LINE_START && ++u->n_field == sizeof(data) - 1)
+    else if (++u->n_field == sizeof(data) - 1)
         u->line = BH_LINE_DATA;
+}
+
+static void events_feed(struct bh_usage *u, const char *p, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        if (u->line == BH_LINE_START) {
+            line_start(u, p[at++]);
+            continue;
+        }
+        const char *end = memchr(p + at, '\n', len - at);
+        size_t n = end ? (size_t)(end - p) - at : len - at;
+        if (u->line == BH_LINE_DATA)
+            json_feed(u, p + at, n);
+        at += n;
+        if (end) {
+            line_end(u);
+            at++;
+        }
+    }
 }
 
 void bh_usage_feed(struct bh_usage *u, const char *data, size_t len)
 {
-    if (u->form == BH_USAGE_NONE)
-        return;
-    for (size_t i = 0; i < len; i++) {
-        if (u->form == BH_USAGE_EVENTS)
-            event_byte(u, data[i]);
-        else
-            json_byte(u, data[i]);
-    }
+    if (u->form == BH_USAGE_EVENTS)
+        events_feed(u, data, len);
+    else if (u->form == BH_USAGE_JSON)
+        json_feed(u, data, len);
 }
 
 static int64_t sum(const struct bh_usage *u, bool output)

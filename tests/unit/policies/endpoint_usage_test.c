@@ -42,6 +42,14 @@ static const struct row {
     {JSON, "{\"usage\":{\"x\":{\"input_tokens\":999},\"y\":[{\"output_tokens\":5}]}}", 0, 0},
     {JSON, "{\"input_tokens\":999,\"other\":{\"usage\":{\"input_tokens\":999}}}", 0, 0},
     {EVENTS, "event: {\"usage\":{\"input_tokens\":999}}\nid: data: {\"usage\":{\"input_tokens\":999}}\n\n", 0, 0},
+    /* in text of any length, with escapes at any place */
+    {JSON,
+     "{\"a\":\"1234567\\\"{\\\\\",\"b\":\"12345678\\\\\",\"c\":\"\\\\\\\"usage\",\"\":\"\",\"usage\":{\"a\\tb\":3,"
+     "\"output_tokens\":8,\"output_tokens_and_much_more_than_a_key_holds\":70,\"output_tokens\\u0000\":71}}",
+     0, 8},
+    /* what a client would not take for one number, or one event */
+    {EVENTS, "data: {\"usage\":\r\ndata: {\"input_tokens\":4\r\ndata: }}\r\n\r\n", 4, 0},
+    {EVENTS, "data: {\"usage\":\n\ndata: {\"input_tokens\":4}}\n\n", 0, 0},
     /* not what it says to be */
     {JSON, "]]]]}}{\"usage\":{\"input_tokens\":99999999999999999999999}}", 9999999999999, 0},
     {JSON, "{\"usage\":{\"input_tokens\":", 0, 0},
