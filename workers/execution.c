@@ -121,7 +121,9 @@ static void leave_box(struct bh_execution *e)
 {
     if (e->leaving)
         BH_TAKE(e->leaving)->execution = NULL;
-    if (e->left && !is_kept(e))
+    if (e->left && is_kept(e))
+        (void)bh_box_folder_undecided(e->run->dir, e->lease.box.key, false);
+    else if (e->left)
         remove_left(e);
     if (e->own)
         (void)bh_box_handle_drop(BH_TAKE(e->own), is_kept(e), NULL, NULL);
@@ -615,6 +617,7 @@ static void on_departed(void *arg, int code, const struct bh_err *err)
 void bh_x_leave_own(struct bh_execution *e, bh_box_done_fn fn)
 {
     struct bh_departure *d = bh_alloc(sizeof(*d));
+    (void)bh_box_folder_undecided(e->run->dir, e->lease.box.key, true);
     *d = (struct bh_departure){
         .execution = e, .fn = fn, .run_dir = bh_strdup(e->run->dir), .key = bh_strdup(e->lease.box.key)};
     e->box = NULL;

@@ -114,6 +114,15 @@ int bh_box_folder_rename(const char *run_dir, const char *key, const char *new_k
     return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
 }
 
+int bh_box_folder_undecided(const char *run_dir, const char *key, bool undecided)
+{
+    BH_CLEANUP_FREE char *path = bh_asprintf("%s/boxes/%s/" BH_BOX_UNDECIDED, run_dir, key);
+    if (!undecided)
+        return unlink(path) < 0 && errno != ENOENT ? -1 : 0;
+    BH_CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd < 0 ? -1 : 0;
+}
+
 /* --- using a folder again --- */
 
 /* A quota's, which sets a project. */

@@ -51,6 +51,12 @@ void bh_box_folder_stamp(const char *run_dir, const char *key, struct bh_box_sta
  */
 bool bh_box_folder_unused(const char *run_dir, const char *key, const struct bh_box_owner *owner,
                           const struct bh_box_stamp *stamp);
+/*
+ * A mark on a dead box's folder that stands alone until it is decided whether it is kept: whoever clears up after us
+ * takes it for one that is not. true sets it, false takes it away. Blocks on the disk. 0, or -1 with errno.
+ */
+#define BH_BOX_UNDECIDED "undecided"
+int bh_box_folder_undecided(const char *run_dir, const char *key, bool undecided);
 /* Another name for it, which nothing may have; names that begin with BH_BOX_GONE wait for their removal. 0, or -1 with
  * errno. */
 #define BH_BOX_GONE ".gone-"

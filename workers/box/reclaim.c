@@ -150,7 +150,8 @@ static int each_entry(int dirfd, entry_fn fn, const struct clearing *c)
 static bool is_kept(const char *name, int box)
 {
     struct stat st;
-    return name[0] != '.' && fstatat(box, "work", &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(box, "upper", &st, 0) == 0;
+    return name[0] != '.' && fstatat(box, "work", &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+           fstatat(box, BH_BOX_UNDECIDED, &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(box, "upper", &st, 0) == 0;
 }
 
 static int reclaim_box(int boxes, const char *name, const struct clearing *c)

@@ -256,6 +256,14 @@ static void removes_boxes_but_the_kept(void **state)
     T_OK(bh_box_folder_make(run, "dead", &single, false, &err));
     T_OK(bh_box_folder_make(run, "kept", &single, false, &err));
     T_OK(bh_box_folder_remove(run, "kept", true, &err));
+    T_OK(bh_box_folder_make(run, "judged", &single, false, &err));
+    T_INT(bh_box_folder_undecided(run, "judged", true), 0); /* killed while its attempt was judged */
+    T_OK(bh_box_folder_remove(run, "judged", true, &err));
+    T_OK(bh_box_folder_make(run, "decided", &single, false, &err));
+    T_INT(bh_box_folder_undecided(run, "decided", true), 0);
+    T_OK(bh_box_folder_remove(run, "decided", true, &err));
+    T_INT(bh_box_folder_undecided(run, "decided", false), 0);
+    T_INT(bh_box_folder_undecided(run, "decided", false), 0); /* as it is already */
     put(run, "boxes/.gone-x-1/work/f", "");
     put(run, "boxes/torn/pid", "12");
     /* Killed while it removed a box: what is left of it looks like one that was kept. */
@@ -268,7 +276,8 @@ static void removes_boxes_but_the_kept(void **state)
     T_TRUE(!there(run, "boxes/dead") && !there(run, "boxes/.gone-x-1") && !there(run, "boxes/torn"));
     T_TRUE(!there(run, "boxes/" BH_TEMPORARY_PREFIX "box") && !there(run, "boxes/.gone-p1"));
     T_TRUE(!there(run, BH_TEMPORARY_PREFIX "layers"));
-    T_TRUE(there(run, "boxes/kept/upper/root"));
+    T_TRUE(there(run, "boxes/kept/upper/root") && there(run, "boxes/decided/upper/root") &&
+           !there(run, "boxes/judged"));
     T_TRUE(there(run, "tmp") && !there(run, "tmp/cas-upload") && !there(run, "tmp/dir"));
     T_OK(bh_boxes_reclaim(run, NULL, 0, &err)); /* a second time finds nothing */
 }
