@@ -8,7 +8,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rig import SECRET, Broker, Wire, fetch, read_head, run, send_request  # noqa: E402
+from rig import LINES, SECRET, Broker, Upstream, Wire, fetch, read_head, run, send_request  # noqa: E402
 
 
 def same(got, want):
@@ -244,6 +244,19 @@ def leaks_are_cut(upstream, broker):
         same((call["verdict"], call["reason"], call["leaked"], call["path"]), ("deny", "leak", "key", "/v1/" + path))
         same(SECRET in str(call), False)
     same(way.get("/v1/nearly").body, b"begin " + SECRET[:10].encode() + b"... no")
+
+
+def late_leaks_are_cut(upstream, broker):
+    """a long reply that is read slowly, packed or not, over TLS or not, comes whole up to the secret at its end"""
+    for service in (upstream, Upstream(upstream.folder, tls=False)):
+        way = broker.open(service.url())
+        for path in ("/v1/leak-late", "/v1/leak-late?packed"):
+            sock = socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.connect(("127.0.0.1", way.port))
+            reply = way.get(path, sock=sock)
+            same((reply.status, reply.body == LINES, reply.whole), (200, True, False))
+            same(way.call()["reason"], "leak")
 
 
 def guesses_look_alike(upstream, broker):
@@ -599,7 +612,7 @@ def nobody_looks_in(upstream, broker):
 
 
 TESTS = [header_is_added, what_goes_on, allow_list, smuggling, hundred_megabytes, many_connections, many_boxes, few_descriptors, keep_alive, bodies, bad_chunks,
-         events_are_not_buffered, leaks_are_cut, guesses_look_alike, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
+         events_are_not_buffered, leaks_are_cut, late_leaks_are_cut, guesses_look_alike, what_comes_back, nothing_is_retried, long_answers, tls_is_verified,
          addresses, secrets_that_fail, slow_secrets, requests_are_limited, refused_calls_count,
          pipelined_refusals, refusals_hold_nobody_up, tokens_are_limited,
          tokens_are_counted_to_the_end, few_are_counted_at_once, at_most_at_once, all_wait_on_429,

@@ -18,6 +18,7 @@ import tempfile
 import threading
 
 SECRET = "sk-canary-7Qv1xWz93bKd0LmNpR"
+LINES = b"a line of text\n" * 600_000
 PATIENCE = 20  # seconds that any one thing may take before the test says what did not come
 
 
@@ -134,6 +135,17 @@ class Service(http.server.BaseHTTPRequestHandler):
 
     def on_leak_gzip(self):
         self.answer(gzip.compress(b"packed: " + SECRET.encode()), content_encoding="gzip")
+
+    def on_leak_late(self):
+        """More than a box takes that reads slowly; to be packed to next to nothing."""
+        if self.path.endswith("?packed"):
+            self.answer(gzip.compress(LINES + SECRET.encode()), content_encoding="gzip")
+            return
+        self.begin_stream("text/plain")
+        for at in range(0, len(LINES), 50_000):
+            self.chunk(LINES[at:at + 50_000])
+        self.chunk(SECRET.encode())
+        self.chunk(b"")
 
     def on_nearly(self):
         self.begin_stream("text/plain")
