@@ -2,7 +2,7 @@
 # The ns backend through box.h: as root, as an ordinary user, as root of a user namespace.
 add_library(bh_box_kit STATIC boxes/kit.c)
 target_link_libraries(bh_box_kit PUBLIC bh_boxes PRIVATE bh_flags)
-foreach(topic exec isolation network files life spare lent)
+foreach(topic exec isolation network host_network files life spare lent)
   add_executable(test_boxes_${topic} boxes/${topic}_test.c)
   set_target_properties(test_boxes_${topic} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(test_boxes_${topic} PRIVATE bh_box_kit bh_test_support PkgConfig::cmocka bh_flags)

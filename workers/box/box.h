@@ -50,6 +50,11 @@ struct bh_box_spec {
     bool warm;
     struct bh_exec *beneath; /* is ready (on_warm), of a box on the same backend; NULL: none */
     bool disposable;         /* its folder is never kept and never frozen: its root may live in memory */
+    /*
+     * Some exec in it is to have the network that the launcher is in. It is made for this alone: nothing of it was made
+     * ahead, or is used again. Not with `warm` or `beneath`.
+     */
+    bool host_network;
 };
 
 /* A file that must lie in the box before a command runs; bytes come from boxes/KEY/deliver/NAME, where the worker
@@ -72,9 +77,10 @@ struct bh_exec_spec {
     const char *const *argv; /* NULL-terminated; argv[0] is looked up in the PATH of env when it holds no '/' */
     const char *const *env;  /* NULL-terminated "NAME=value" */
     const char *cwd;
-    bool root;     /* uid 0 in the box, else the agent's uid 1000 */
-    bool terminal; /* stdin_fd is a terminal made for it alone, which controls it */
-    bool beside;   /* in a box that is not shared, beside the one that it is for: its end ends nothing else */
+    bool root;         /* uid 0 in the box, else the agent's uid 1000 */
+    bool terminal;     /* stdin_fd is a terminal made for it alone, which controls it */
+    bool host_network; /* it has the host's network, in a box that was made so; else the box's own, which is loopback */
+    bool beside;       /* in a box that is not shared, beside the one that it is for: its end ends nothing else */
     int stdin_fd, stdout_fd,
         stderr_fd; /* borrowed until the callback or the end of the call, whichever the backend needs; dup'ed */
     const struct bh_box_copy *copies; /* carried out before the command, in order */
@@ -181,7 +187,8 @@ struct bh_box_ops {
     void (*open_output)(struct bh_box *box, const char *root, const char *path, bh_box_opened_fn fn, void *arg);
     /*
      * A socket that listens on the box's loopback at this port, or one of the next that are free, for somebody outside
-     * to accept from: the box's processes can connect to it and nothing else. May be absent.
+     * to accept from: the box's processes can connect to it and nothing else (those on the host's network cannot). May
+     * be absent.
      */
     void (*listen)(struct bh_box *box, int port, bh_box_opened_fn fn, void *arg);
     /*

@@ -352,6 +352,7 @@ static int ask_launcher(struct bh_box *box, const struct bh_box_spec *spec, int 
                 (spec->shared ? BH_CREATE_SHARED : 0) | (box->disk_by == BH_BY_TMPFS ? BH_CREATE_IN_MEMORY : 0);
     bool dirs = spec->writable_usr && spec->n_base_layers == 0 && !bh_box_owner_maps(&box->ns->owner);
     msg.flags |= (box->lends ? BH_CREATE_LEND : 0) | (box->root >= 0 ? BH_CREATE_LENT : 0);
+    msg.flags |= spec->host_network ? BH_CREATE_HOST_NETWORK : 0;
     msg.flags |= (dirs ? BH_CREATE_USR_DIRS : 0) | (spec->workspace_of ? BH_CREATE_WORKSPACE : 0) |
                  (spec->fork_of ? BH_CREATE_FORK : 0);
     int fds[3] = {their_end};
@@ -445,8 +446,8 @@ static bool may_lend(const struct bh_box *box, const struct bh_box_spec *spec)
 {
     const enum bh_enforcer means = bh_ns_disk_means(box->ns, spec);
     return box->ns->n_lending < BH_RACK_MAX && !spec->shared && !spec->writable_usr && !spec->warm && !spec->beneath &&
-           !spec->workspace_of && !spec->fork_of && spec->n_base_layers == 0 && box->n_layers == 0 &&
-           spec->n_snapshots == 0 && (means == BH_BY_NOTHING || means == BH_BY_WATCHDOG);
+           !spec->host_network && !spec->workspace_of && !spec->fork_of && spec->n_base_layers == 0 &&
+           box->n_layers == 0 && spec->n_snapshots == 0 && (means == BH_BY_NOTHING || means == BH_BY_WATCHDOG);
 }
 
 static int start(struct bh_box *box, const struct bh_box_spec *spec, struct bh_err **err)

@@ -33,7 +33,8 @@ static void add_list(struct bh_buf *out, const char *const *list, size_t n)
 static char *kind_of(const struct bh_box_spec *spec)
 {
     struct bh_buf out = BH_BUF_INIT;
-    if (spec->shared || spec->workspace_of || spec->fork_of || spec->kept || spec->warm || spec->beneath)
+    if (spec->shared || spec->host_network || spec->workspace_of || spec->fork_of || spec->kept || spec->warm ||
+        spec->beneath)
         return NULL;
     bh_buf_addf(&out, "%s\n%d %d %d %u %u %u", spec->run_dir, spec->writable_usr, spec->best_effort, spec->disposable,
                 spec->agent_uid, spec->agent_gid, (unsigned)spec->limits.asked);

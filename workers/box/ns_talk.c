@@ -19,6 +19,7 @@
 #define EXEC(it) BH_CONTAINER(it, struct bh_exec, link)
 #define ASK(it) BH_CONTAINER(it, struct ns_ask, link)
 #define INLINE_MAX 32768 /* a larger request goes into a memfd */
+#define RESOLVER_MAX 65536
 
 /* --- what a box says --- */
 
@@ -272,12 +273,29 @@ static void pack_optional(struct bh_buf *out, const char *s, uint32_t flag, uint
     *flags |= flag;
 }
 
+/*
+ * By whom names are resolved on the host: the box's own /etc says nothing of it, or what was so elsewhere. NULL: nobody
+ * can tell, and then nothing is put over what is there.
+ */
+static char *resolver_of_host(void)
+{
+    BH_CLEANUP_BUF struct bh_buf text = BH_BUF_INIT;
+    BH_CLEANUP_FD int fd = open("/etc/resolv.conf", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || bh_read_all(fd, RESOLVER_MAX, &text, NULL) != 0 ||
+        text.len == 0 || memchr(text.data, '\0', text.len))
+        return NULL;
+    return bh_buf_take(&text);
+}
+
 static void pack_exec(struct bh_exec *exec, struct bh_buf *out, const struct bh_exec_spec *spec,
                       struct bh_msg_exec *msg)
 {
+    BH_CLEANUP_FREE char *resolver = spec->host_network ? resolver_of_host() : NULL;
     msg->flags = (spec->terminal ? BH_EXEC_TERMINAL : 0) | (spec->beside ? BH_EXEC_BESIDE : 0) |
                  (spec->root ? BH_EXEC_ROOT : 0) | (spec->give_to_agent ? BH_EXEC_GIVE : 0) |
-                 (spec->replace ? BH_EXEC_REPLACE : 0) | (spec->restore ? BH_EXEC_RESTORE : 0);
+                 (spec->replace ? BH_EXEC_REPLACE : 0) | (spec->restore ? BH_EXEC_RESTORE : 0) |
+                 (spec->host_network ? BH_EXEC_HOST_NETWORK : 0);
     msg->argc = pack_list(out, spec->argv);
     msg->envc = pack_list(out, spec->env);
     bh_pack_str(out, spec->cwd);
@@ -285,6 +303,7 @@ static void pack_exec(struct bh_exec *exec, struct bh_buf *out, const struct bh_
     pack_optional(out, spec->prompt, BH_EXEC_HAS_PROMPT, &msg->flags);
     pack_optional(out, spec->params, BH_EXEC_HAS_PARAMS, &msg->flags);
     pack_optional(out, spec->needs, BH_EXEC_HAS_NEEDS, &msg->flags);
+    pack_optional(out, resolver, BH_EXEC_HAS_RESOLVER, &msg->flags);
     msg->n_empty = pack_list(out, spec->empty_first);
     for (size_t i = 0; i < spec->n_copies; i++) {
         bh_pack_str(out, spec->copies[i].from);

@@ -130,6 +130,7 @@ struct bh_msg_create {
 #define BH_CREATE_LENT 128u    /* the root comes along: it was lent by a box that has left it as it was new */
 #define BH_CREATE_LEND 256u    /* READY is to bring the root, for a box to come */
 #define BH_CREATE_IN_MEMORY 8u /* the upper is a tmpfs of limits.disk bytes and limits.inodes files */
+#define BH_CREATE_HOST_NETWORK 4096u /* its init is in the launcher's network; execs are where their flags say */
 
 /* Descriptor where error is 0: the pidfd of the box's init. */
 struct bh_msg_created {
@@ -159,6 +160,7 @@ struct bh_msg_setup {
     uint32_t kind, mode, first_id;
     uint32_t mask_proc;    /* box root is a host id that owns files in /proc */
     int32_t oom_score_adj; /* of agents */
+    uint32_t host_network; /* its shells are for boxes with BH_CREATE_HOST_NETWORK, and for no others */
 };
 
 /*
@@ -233,8 +235,8 @@ struct bh_msg_box {
 /*
  * Descriptors: stdin, stdout, stderr, a memfd with the strings where they do not follow the struct, the socket of the
  * fork server where it is WARM, and the files by which the exec joins its control groups.
- * Strings: argv, env, cwd; the present ones of inputs, prompt, params, needs; paths to empty; for each copy from, to
- * and "x" or "-".
+ * Strings: argv, env, cwd; the present ones of inputs, prompt, params, needs, resolver; paths to empty; for each copy
+ * from, to and "x" or "-".
  */
 struct bh_msg_exec {
     uint32_t kind, flags;
@@ -253,12 +255,14 @@ struct bh_msg_exec {
 #define BH_EXEC_REPLACE 2048u
 #define BH_EXEC_RESTORE 16384u
 #define BH_EXEC_TERMINAL 4096u /* its streams are a terminal, which is to control it */
-#define BH_EXEC_BESIDE                                                                                               \
-    8192u                    /* beside others in a box that is not shared: a pid namespace of its own, as if it were \
-                              */
-#define BH_EXEC_TELL_PID 64u /* in a shared box: STARTED is to be said of it */
-#define BH_EXEC_WARM_SERVER 128u /* it may become a fork server, and finds its socket in BULKHEAD_WARM_FD */
-#define BH_EXEC_WARM 256u        /* not executed: a fork of the server gets all that is here */
+#define BH_EXEC_BESIDE                                                                            \
+    8192u /* beside others in a box that is not shared: a pid namespace of its own, as if it were \
+           */
+#define BH_EXEC_HOST_NETWORK 512u  /* in a box that has it: the launcher's network; without it the box's own */
+#define BH_EXEC_HAS_RESOLVER 1024u /* text for /etc/resolv.conf, of this exec alone */
+#define BH_EXEC_TELL_PID 64u       /* in a shared box: STARTED is to be said of it */
+#define BH_EXEC_WARM_SERVER 128u   /* it may become a fork server, and finds its socket in BULKHEAD_WARM_FD */
+#define BH_EXEC_WARM 256u          /* not executed: a fork of the server gets all that is here */
 
 /* KILL (signal), BARRIER, OPEN (strings: root, path), GO, ADOPT (signal: a pid; id: what ORPHAN will say), LISTEN
  * (signal: the port, or where that is taken one of the next). */

@@ -209,7 +209,8 @@ int bh_become(const struct bh_init *in, const struct bh_exec_plan *plan, int not
     if (take_ids(in, plan, fail) < 0 || bh_limits_after_ids(in, plan, fail) < 0 || drop_capabilities(in, fail) < 0)
         return -1;
     /* Forks of a server live beneath other roots: each enters this wall there. */
-    if (!(plan->flags & BH_EXEC_WARM_SERVER) && bh_landlock_enter(in->shared, fail) < 0)
+    const bool talks = in->shared && !(plan->flags & BH_EXEC_HOST_NETWORK);
+    if (!(plan->flags & BH_EXEC_WARM_SERVER) && bh_landlock_enter(talks, fail) < 0)
         return -1;
     if (bh_limits_of_files(in, plan, fail) < 0)
         return -1;

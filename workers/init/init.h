@@ -3,7 +3,7 @@
  * bulkhead-init, inside. One process (main.c) clones shells and never execs; a shell (shell.c) makes the namespaces'
  * contents that do not depend on a box, waits, and becomes PID 1 of a box (assemble.c, serve.c); for every exec it
  * clones a child with a mount namespace of its own (stage.c), which becomes the command (become.c), in a shared box
- * under a small PID 1 of its own (group.c).
+ * under a small PID 1 of its own (group.c). A box with the host's network: own_net.c.
  *
  * The root of a box's init is a tmpfs of its own with these directories; agents' root is /box and nothing above it.
  */
@@ -28,8 +28,11 @@ struct bh_init_setup {
     enum bh_id_mode mode;
     bool mask_proc;
     int oom_score_adj; /* of agents */
+    bool host_network; /* shells are in the launcher's network, for boxes of which some exec is to have it */
     struct sock_fprog filter, server_filter;
 };
+
+struct bh_exec_plan;
 
 struct bh_init {
     const struct bh_init_setup *setup;
@@ -44,6 +47,7 @@ struct bh_init {
     struct bh_msg_limits limits; /* of the box */
     int memory;                  /* on the root in memory, -1: it is on disk */
     int lent;                    /* a detached mount of the root, for a box to come; -1: none */
+    int own_net;                 /* with host_network: where execs are that do not have it; else -1 */
     int narrow; /* an empty mount namespace for the first exec of a box that is not shared; -1: it is used */
     struct bh_list execs;
     uint64_t barrier; /* the request that waits for everything to be dead, 0: none */
@@ -90,6 +94,16 @@ int bh_nets_start(struct bh_fail *fail);
 int bh_nets_enter(struct bh_net **ret, struct bh_fail *fail);
 void bh_nets_leave(struct bh_net *net, int pidfd);
 
+/*
+ * own_net.c, with host_network. Make: in a shell, a network namespace with loopback up, which the caller does not
+ * enter; a descriptor, or -1. Enter: in the child that becomes an exec, first of all, in every box. Listen: as
+ * bh_listen_open, there. Resolver: /etc/resolv.conf of `box` is this text, in the mount namespace of the caller.
+ */
+int bh_own_net_make(struct bh_fail *fail);
+int bh_own_net_enter(const struct bh_init *in, const struct bh_exec_plan *plan, struct bh_fail *fail);
+int bh_own_net_listen(const struct bh_init *in, int port);
+int bh_own_net_resolver(int box, const char *text, struct bh_fail *fail);
+
 /* The mounts of a shell: its own root, and what is alike in all boxes in places to be moved from. */
 int bh_shell_prepare(const struct bh_init_setup *setup, struct bh_fail *fail);
 /* A proc mount of the caller's pid namespace beneath dirfd, with what is not for agents covered. The current directory
@@ -127,7 +141,7 @@ struct bh_exec_plan {
     uint32_t flags;
     struct bh_msg_limits limits;
     char **argv, **envp;
-    const char *cwd, *inputs, *prompt, *params, *needs;
+    const char *cwd, *inputs, *prompt, *params, *needs, *resolver;
     const char **empty;
     uint32_t n_empty;
     struct bh_plan_copy {
@@ -303,5 +317,5 @@ int bh_caps_none(void);
 /* Empties the bounding set: nothing that is executed from here on can gain a capability. Needs SETPCAP. */
 int bh_caps_unbound(void);
 /* Confines the caller to what is beneath its root, where the kernel has Landlock. After the last mount, with no new
- * privileges. `shared`: others in the same box may be talked to. */
-int bh_landlock_enter(bool shared, struct bh_fail *fail);
+ * privileges. `talks`: by abstract sockets to others in the same network. */
+int bh_landlock_enter(bool talks, struct bh_fail *fail);

@@ -6,7 +6,9 @@
  * device nodes. With it goes that no mount can be changed, no process outside be traced and (since Linux 6.12) none be
  * signalled and no abstract socket outside be reached. One rule: an exec pays about 17 us for it.
  *
- * The network is left alone: the box's own loopback is all there is.
+ * The network is left alone: the box's own loopback is all there is, or the host's network was asked for. Of that an
+ * agent gets what goes over the internet's protocols: the names of abstract sockets go with a network too, and behind
+ * the host's are desktops and daemons that ask nothing of who is there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,13 +42,13 @@ static int allow_root(int rules, uint64_t rights)
     return root < 0 ? -1 : (int)syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0);
 }
 
-int bh_landlock_enter(bool shared, struct bh_fail *fail)
+int bh_landlock_enter(bool talks, struct bh_fail *fail)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (abi < 2) /* none; or the first, under which no file could be moved to another folder */
         return 0;
-    /* Agents of one box may talk to each other. */
-    struct ruleset all = {.fs = rights_of(abi), .scoped = SCOPE_SIGNALS | (shared ? 0 : SCOPE_ABSTRACT_SOCKETS)};
+    /* Agents of one box may talk to each other, where nobody else is in their network. */
+    struct ruleset all = {.fs = rights_of(abi), .scoped = SCOPE_SIGNALS | (talks ? 0 : SCOPE_ABSTRACT_SOCKETS)};
     size_t size = abi >= 6 ? sizeof(all) : sizeof(all.fs);
     BH_CLEANUP_FD int rules = (int)syscall(SYS_landlock_create_ruleset, &all, size, 0);
     if (rules < 0 || allow_root(rules, all.fs) < 0 ||

@@ -54,6 +54,7 @@ static int receive_setup(struct bh_init_setup *ret)
         return -1;
     *ret = (struct bh_init_setup){
         .mode = (enum bh_id_mode)msg.mode, .mask_proc = msg.mask_proc != 0, .oom_score_adj = msg.oom_score_adj};
+    ret->host_network = msg.host_network != 0;
     first_id = msg.first_id;
     int rc = read_filter(fds[0], &ret->filter);
     if (rc == 0)
@@ -96,6 +97,14 @@ static pid_t clone_into(int *ret_pidfd, int group)
         args.cgroup = (uint64_t)(unsigned)group;
     }
     return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static pid_t clone_on_host(int *ret_pidfd, int group, struct bh_fail *fail)
+{
+    pid_t pid = clone_into(ret_pidfd, group);
+    if (pid < 0)
+        (void)bh_fail(fail, errno, "clone into new namespaces");
+    return pid;
 }
 
 /* The parent is back in its own namespace of the network. */
@@ -141,7 +150,8 @@ static pid_t clone_ordered(const struct order *o, const int channel[2], int *ret
         o->beneath->channel = channel[1];
         return bh_shell_clone_beneath(o->beneath, ret_pidfd, fail);
     }
-    pid_t pid = clone_shell(ret_pidfd, o->group, fail);
+    pid_t pid =
+        o->setup->host_network ? clone_on_host(ret_pidfd, o->group, fail) : clone_shell(ret_pidfd, o->group, fail);
     if (pid == 0) {
         bh_close(channel[0]);
         bh_shell_main(channel[1], o->setup, &o->join);
@@ -173,7 +183,7 @@ static void spawn_as_told(const struct bh_init_setup *setup, const struct bh_msg
     struct bh_beneath_what beneath = {.setup = setup, .uid = msg->agent_uid, .gid = msg->agent_gid};
     struct order o = {.setup = setup, .group = -1};
     if (msg->beneath) {
-        if (nfds < 2)
+        if (nfds < 2 || setup->host_network)
             _exit(1); /* the launcher errs */
         beneath.user_ns = fds[0];
         beneath.pid_ns = fds[1];
@@ -229,7 +239,9 @@ int main(void)
     reset_signals();
     if (receive_setup(&setup) < 0)
         return 1; /* also: the launcher died before the death signal was set */
-    (void)bh_nets_start(&no_net);
+    /* One that makes shells in the launcher's network never leaves it, and makes no others. */
+    if (!setup.host_network)
+        (void)bh_nets_start(&no_net);
     for (;;) {
         struct bh_msg_spawn msg;
         int fds[BH_MSG_MAX_FDS];

@@ -62,6 +62,7 @@ static int read_fields(struct bh_exec_plan *plan, const struct bh_msg_exec *msg,
     plan->prompt = optional(u, msg->flags, BH_EXEC_HAS_PROMPT);
     plan->params = optional(u, msg->flags, BH_EXEC_HAS_PARAMS);
     plan->needs = optional(u, msg->flags, BH_EXEC_HAS_NEEDS);
+    plan->resolver = optional(u, msg->flags, BH_EXEC_HAS_RESOLVER);
     for (uint32_t i = 0; i < msg->n_empty; i++)
         plan->empty[i] = bh_unpack_str(u);
     for (uint32_t i = 0; i < msg->n_copies; i++) {

@@ -592,7 +592,7 @@ static void on_open(struct bh_init *in, const struct bh_msg_ask *ask, size_t len
 static void on_listen(struct bh_init *in, const struct bh_msg_ask *ask)
 {
     struct bh_msg_report r = {.kind = BH_MSG_LISTENING, .id = ask->id};
-    BH_CLEANUP_FD int fd = bh_listen_open(ask->signal);
+    BH_CLEANUP_FD int fd = in->setup->host_network ? bh_own_net_listen(in, ask->signal) : bh_listen_open(ask->signal);
     r.status = fd < 0 ? errno : 0;
     send_report(in, &r, fd >= 0 ? &fd : NULL);
 }

@@ -53,7 +53,10 @@ static int prepare(struct bh_init *in, struct bh_fail *fail)
     if (bh_shell_prepare(in->setup, fail) < 0)
         return -1;
     in->narrow = bh_narrow_make(fail);
-    return in->narrow < 0 ? -1 : 0;
+    if (in->narrow < 0 || !in->setup->host_network)
+        return in->narrow < 0 ? -1 : 0;
+    in->own_net = bh_own_net_make(fail);
+    return in->own_net < 0 ? -1 : 0;
 }
 
 static int become_box(struct bh_init *in, const void *msg, size_t len, const int *fds, size_t nfds,
@@ -61,7 +64,9 @@ static int become_box(struct bh_init *in, const void *msg, size_t len, const int
 {
     if (bh_box_assemble(in, msg, len, fds, nfds, fail) < 0)
         return -1;
-    if (in->shared)
+    if (in->setup->host_network != !!(in->flags & BH_CREATE_HOST_NETWORK))
+        return bh_fail(fail, EPROTO, "be a box of another network");
+    if (in->shared || in->setup->host_network)
         bh_close(BH_TAKE_FD(in->narrow));
     return bh_caps_of_init(in->flags & BH_CREATE_WARM) < 0 ? bh_fail(fail, errno, "limit capabilities") : 0;
 }
@@ -97,6 +102,7 @@ BH_NORETURN void bh_shell_main(int channel, const struct bh_init_setup *setup, c
     (void)close_range(CHANNEL + 1, ~0U, 0);
     wait_for_maps();
     struct bh_init in = {.setup = setup, .box = -1, .memory = -1, .lent = -1, .narrow = -1, .known_narrow = -1};
+    in.own_net = -1;
     bh_list_init(&in.execs);
     if (rc == 0)
         rc = prepare(&in, &fail);

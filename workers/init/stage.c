@@ -224,6 +224,8 @@ static int stage(struct stage *s, struct bh_fail *fail)
 {
     if (open_places(s, fail) < 0 || mount_inputs(s, fail) < 0 || place_files(s, fail) < 0)
         return -1;
+    if (s->plan->resolver && bh_own_net_resolver(s->box, s->plan->resolver, fail) < 0)
+        return -1;
     return narrow(s, fail);
 }
 
@@ -235,7 +237,8 @@ BH_NORETURN void bh_stage_main(const struct bh_init *in, const struct bh_exec_pl
     umask(022);
     if (note_fd == BH_WARM_FD && plan->flags & BH_EXEC_WARM_SERVER)
         note_fd = fcntl(note_fd, F_DUPFD_CLOEXEC, BH_WARM_FD + 1);
-    if ((!warm && bh_join_groups(&plan->join, &fail) < 0) || stage(&s, &fail) < 0)
+    if ((!warm && bh_join_groups(&plan->join, &fail) < 0) || bh_own_net_enter(in, plan, &fail) < 0 ||
+        stage(&s, &fail) < 0)
         bh_exec_fail(note_fd, &fail);
     if (warm) {
         (void)bh_warm_fork(in, plan, note_fd, &fail);

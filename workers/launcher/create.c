@@ -334,6 +334,10 @@ static void reply(struct bh_launcher *l, uint64_t id, const struct bh_shell *she
 static int take_shell(struct bh_launcher *l, const struct bh_msg_create *msg, const int *fds, struct bh_shell *ret,
                       struct bh_fail *fail)
 {
+    if (msg->flags & BH_CREATE_HOST_NETWORK)
+        return msg->flags & (BH_CREATE_BENEATH | BH_CREATE_LENT | BH_CREATE_LEND | BH_CREATE_WARM)
+                   ? bh_fail(fail, EPROTO, "read the request")
+                   : bh_pool_make_on_host(l, ret, fail);
     if (!(msg->flags & BH_CREATE_BENEATH))
         return bh_pool_take(l, ret, fail);
     struct bh_beneath where = {

@@ -50,7 +50,9 @@ struct bh_launcher {
     bool in_tree;                    /* our root is the tree of tree.c */
     bool stranded;                   /* in a user namespace without ids: no try tells anything any more */
     int worker, spawner, signals;
-    int home; /* of the state directory, in our mount namespace */
+    int host_spawner; /* makes shells in our network, for boxes that have it; -1: no such box was asked for yet */
+    int init;         /* bulkhead-init, to be executed */
+    int home;         /* of the state directory, in our mount namespace */
     enum bh_id_mode mode;
     uint32_t first_id;
     bool mask_proc;
@@ -111,7 +113,7 @@ int bh_filter_build_server(uint32_t audit_arch, struct bh_filter *ret); /* of a 
 int bh_filter_make(bool server, struct bh_fail *fail);
 
 /* pool.c */
-int bh_pool_start(struct bh_launcher *l, int init_fd);
+int bh_pool_start(struct bh_launcher *l);
 void bh_pool_refill(struct bh_launcher *l);
 /* What the process that makes shells has said. -1: it is gone. */
 int bh_pool_on_spawner(struct bh_launcher *l);
@@ -125,6 +127,8 @@ struct bh_beneath {
 };
 int bh_pool_make_beneath(struct bh_launcher *l, const struct bh_beneath *where, struct bh_shell *ret,
                          struct bh_fail *fail);
+/* One made for the occasion that is in our network, by a process that makes no others. */
+int bh_pool_make_on_host(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fail);
 void bh_shell_close(struct bh_shell *s);
 
 /* groups.c */

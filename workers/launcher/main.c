@@ -61,7 +61,7 @@ static int check_files(struct bh_launcher *l)
     return 0;
 }
 
-static int set_up_boxes(struct bh_launcher *l, const char *home, int init_fd)
+static int set_up_boxes(struct bh_launcher *l, const char *home)
 {
     l->filter = bh_filter_make(false, &l->fail);
     l->server_filter = l->filter < 0 ? -1 : bh_filter_make(true, &l->fail);
@@ -71,7 +71,7 @@ static int set_up_boxes(struct bh_launcher *l, const char *home, int init_fd)
         return -1;
     bh_groups_fall_back(l);
     (void)prctl(PR_SET_DUMPABLE, 0); /* not earlier: our own maps had to be written */
-    return bh_pool_start(l, init_fd);
+    return bh_pool_start(l);
 }
 
 static void say_hello(const struct bh_launcher *l)
@@ -156,6 +156,7 @@ int main(int argc, char **argv)
 {
     struct bh_launcher l = {
         .program = argv[0], .worker = WORKER, .spawner = -1, .home = -1, .filter = -1, .server_filter = -1};
+    l.host_spawner = -1;
     struct stat st;
     if (argc < 4 || argc > 5 || fstat(WORKER, &st) < 0 || !S_ISSOCK(st.st_mode)) {
         fputs("bulkhead-launcher: started by bulkhead only\n", stderr);
@@ -166,18 +167,17 @@ int main(int argc, char **argv)
     bh_groups_start(&l, argc == 5);
     l.home_path = argv[1];
     l.home = open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int init_fd = open(argv[2], O_RDONLY | O_CLOEXEC);
+    l.init = open(argv[2], O_RDONLY | O_CLOEXEC);
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     l.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (init_fd < 0)
+    if (l.init < 0)
         (void)bh_fail(&l.fail, errno, "open '%s'", argv[2]);
-    else if (set_up_boxes(&l, argv[1], init_fd) == 0)
+    else if (set_up_boxes(&l, argv[1]) == 0)
         l.fail = (struct bh_fail){0};
     if (l.fail.error)
         l.mode = BH_IDS_NONE;
-    bh_close(init_fd);
     bh_pool_refill(&l);
     serve(&l);
 }

@@ -53,26 +53,32 @@ static int32_t oom_score_adj(void)
     return own < 700 ? (int32_t)own + 300 : 1000;
 }
 
-int bh_pool_start(struct bh_launcher *l, int init_fd)
+static int start_spawner(struct bh_launcher *l, bool host_network, int *ret, struct bh_fail *fail)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return bh_fail(&l->fail, errno, "make a socket");
+        return bh_fail(fail, errno, "make a socket");
     pid_t pid = fork();
     if (pid == 0)
-        exec_init(init_fd, pair[1]);
+        exec_init(l->init, pair[1]);
     bh_close(pair[1]);
     if (pid < 0) {
         bh_close(pair[0]);
-        return bh_fail(&l->fail, errno, "fork");
+        return bh_fail(fail, errno, "fork");
     }
-    l->spawner = pair[0];
+    *ret = pair[0];
     struct bh_msg_setup msg = {
         .kind = BH_MSG_SETUP, .mode = l->mode, .first_id = l->first_id, .mask_proc = l->mask_proc};
     msg.oom_score_adj = oom_score_adj();
-    if (bh_msg_send(l->spawner, &msg, sizeof(msg), (int[2]){l->filter, l->server_filter}, 2) < 0)
-        return bh_fail(&l->fail, errno, "start bulkhead-init");
+    msg.host_network = host_network;
+    if (bh_msg_send(*ret, &msg, sizeof(msg), (int[2]){l->filter, l->server_filter}, 2) < 0)
+        return bh_fail(fail, errno, "start bulkhead-init");
     return 0;
+}
+
+int bh_pool_start(struct bh_launcher *l)
+{
+    return start_spawner(l, false, &l->spawner, &l->fail);
 }
 
 /* Who is in a namespace of others has no right to clone into a group of ours, and joins it by a file that we opened. */
@@ -85,13 +91,13 @@ static int to_be_joined(struct bh_msg_spawn *msg, int *fd)
     return procs < 0 ? -1 : 1;
 }
 
-static int ask(struct bh_launcher *l, const struct bh_beneath *where)
+/* Of `once` the control group is nobody's afterwards. */
+static int order(struct bh_launcher *l, int spawner, const struct bh_beneath *where, bool once, uint32_t *ret_group)
 {
     int fds[2 + BH_CGROUP_PARTS], first = 2;
-    uint32_t group = 0;
     bool to_close = true;
     struct bh_msg_spawn msg = {.kind = BH_MSG_SPAWN};
-    int n = bh_groups_take(l, &msg, where != NULL, fds + 2, &group, &to_close);
+    int n = bh_groups_take(l, &msg, once, fds + 2, ret_group, &to_close);
     if (n == 1 && msg.into && where)
         n = to_be_joined(&msg, &fds[2]);
     if (n < 0)
@@ -104,10 +110,16 @@ static int ask(struct bh_launcher *l, const struct bh_beneath *where)
         msg.agent_uid = where->agent_uid;
         msg.agent_gid = where->agent_gid;
     }
-    int rc = bh_msg_send(l->spawner, &msg, sizeof(msg), fds + first, (size_t)(2 - first + n));
+    int rc = bh_msg_send(spawner, &msg, sizeof(msg), fds + first, (size_t)(2 - first + n));
     for (int i = 0; i < n && to_close; i++)
         bh_close(fds[2 + i]);
-    if (rc < 0)
+    return rc < 0 ? -1 : 0;
+}
+
+static int ask(struct bh_launcher *l, const struct bh_beneath *where)
+{
+    uint32_t group = 0;
+    if (order(l, l->spawner, where, where != NULL, &group) < 0)
         return -1;
     l->asked[l->pool_asked++] = group;
     return 0;
@@ -121,13 +133,36 @@ void bh_pool_refill(struct bh_launcher *l)
     }
 }
 
+/* What a process that makes shells has said; -1: it has ended. */
+static int read_answer(int spawner, struct bh_msg_shell *ret, int fds[static BH_MSG_MAX_FDS])
+{
+    size_t nfds;
+    ssize_t n = bh_msg_recv(spawner, ret, sizeof(*ret), fds, &nfds);
+    return n == (ssize_t)sizeof(*ret) && ret->kind == BH_MSG_SHELL && (ret->error || nfds == 2) ? 0 : -1;
+}
+
+static int take_answer(struct bh_launcher *l, struct bh_msg_shell *msg, const int *fds, uint32_t group,
+                       struct bh_shell *ret, struct bh_fail *fail)
+{
+    if (msg->error) {
+        bh_groups_drop(l, group);
+        msg->step[BH_STEP_MAX - 1] = '\0';
+        return bh_fail(fail, msg->error, "%s", msg->step);
+    }
+    *ret = (struct bh_shell){.pid = msg->pid, .pidfd = fds[0], .channel = fds[1]};
+    ret->group = l->cgroup.kind == BH_CGROUP_NONE ? 0 : group;
+    if (bh_process_start(msg->pid, ret->start) < 0) {
+        bh_shell_close(ret);
+        return bh_fail(fail, EIO, "read the start time of a shell");
+    }
+    return 0;
+}
+
 static int receive(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fail)
 {
     struct bh_msg_shell msg;
     int fds[BH_MSG_MAX_FDS];
-    size_t nfds;
-    ssize_t n = bh_msg_recv(l->spawner, &msg, sizeof(msg), fds, &nfds);
-    if (n != (ssize_t)sizeof(msg) || msg.kind != BH_MSG_SHELL || (!msg.error && nfds != 2)) {
+    if (read_answer(l->spawner, &msg, fds) < 0) {
         bh_close(l->spawner);
         l->spawner = -1;
         l->pool_asked = 0;
@@ -135,18 +170,7 @@ static int receive(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *
     }
     uint32_t group = l->asked[0];
     memmove(l->asked, l->asked + 1, --l->pool_asked * sizeof(*l->asked));
-    if (msg.error) {
-        bh_groups_drop(l, group);
-        msg.step[BH_STEP_MAX - 1] = '\0';
-        return bh_fail(fail, msg.error, "%s", msg.step);
-    }
-    *ret = (struct bh_shell){.pid = msg.pid, .pidfd = fds[0], .channel = fds[1]};
-    ret->group = l->cgroup.kind == BH_CGROUP_NONE ? 0 : group;
-    if (bh_process_start(msg.pid, ret->start) < 0) {
-        bh_shell_close(ret);
-        return bh_fail(fail, EIO, "read the start time of a shell");
-    }
-    return 0;
+    return take_answer(l, &msg, fds, group, ret, fail);
 }
 
 int bh_pool_on_spawner(struct bh_launcher *l)
@@ -191,4 +215,26 @@ int bh_pool_make_beneath(struct bh_launcher *l, const struct bh_beneath *where, 
     if (l->spawner < 0)
         return bh_fail(fail, EPIPE, "bulkhead-init has ended");
     return receive(l, ret, fail);
+}
+
+int bh_pool_make_on_host(struct bh_launcher *l, struct bh_shell *ret, struct bh_fail *fail)
+{
+    struct bh_msg_shell msg;
+    int fds[BH_MSG_MAX_FDS];
+    uint32_t group = 0;
+    if (l->host_spawner < 0 && start_spawner(l, true, &l->host_spawner, fail) < 0) {
+        bh_close(BH_TAKE_FD(l->host_spawner));
+        return -1;
+    }
+    int rc = order(l, l->host_spawner, NULL, true, &group);
+    if (rc < 0)
+        rc = bh_fail(fail, errno, "make a control group or ask for a shell");
+    else if (read_answer(l->host_spawner, &msg, fds) < 0)
+        rc = bh_fail(fail, EPIPE, "bulkhead-init has ended");
+    else
+        return take_answer(l, &msg, fds, group, ret, fail);
+    if (group)
+        bh_groups_drop(l, group);
+    bh_close(BH_TAKE_FD(l->host_spawner)); /* the next one begins anew */
+    return rc;
 }

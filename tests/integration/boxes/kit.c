@@ -119,6 +119,7 @@ int kit_create(struct kit *k, struct kit_box *b, const struct kit_how *how)
         spec.disposable = how->disposable;
         spec.best_effort = how->best_effort;
         spec.warm = how->warm;
+        spec.host_network = how->host_network;
         spec.beneath = how->beneath;
         spec.limits = how->limits;
         spec.layers = &how->layer;

@@ -39,7 +39,7 @@ struct kit_box {
 };
 
 struct kit_how {
-    bool writable_usr, shared, disposable, best_effort, warm;
+    bool writable_usr, shared, disposable, best_effort, warm, host_network;
     struct bh_exec *beneath;
     const char *layer;
     const char *const *base; /* folders of an image, newest first */

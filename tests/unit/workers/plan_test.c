@@ -61,6 +61,27 @@ static void reads_a_request(void **state)
     bh_buf_fini(&out);
 }
 
+static void reads_what_belongs_to_the_network_of_the_host(void **state)
+{
+    (void)state;
+    static const char *const strings[] = {"true", "/", "needs", "nameserver 192.0.2.1\n"};
+    struct bh_buf out = BH_BUF_INIT;
+    struct bh_exec_plan plan;
+    struct bh_msg_exec msg = {.kind = BH_MSG_EXEC, .id = 1, .argc = 1};
+    int fds[4];
+    msg.flags = BH_EXEC_HOST_NETWORK | BH_EXEC_HAS_NEEDS | BH_EXEC_HAS_RESOLVER;
+    bh_buf_add(&out, &msg, sizeof(msg));
+    for (size_t i = 0; i < BH_ARRAY_LEN(strings); i++)
+        bh_pack_str(&out, strings[i]);
+    open_three(fds);
+    T_INT(bh_exec_plan_parse(&plan, out.data, out.len, fds, 3), 0);
+    T_TRUE(plan.flags & BH_EXEC_HOST_NETWORK);
+    T_STR(plan.needs, "needs");
+    T_STR(plan.resolver, "nameserver 192.0.2.1\n");
+    bh_exec_plan_fini(&plan);
+    bh_buf_fini(&out);
+}
+
 static void reads_a_request_from_a_memfd(void **state)
 {
     (void)state;
@@ -166,8 +187,11 @@ static void survives_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_request),   cmocka_unit_test(reads_a_request_from_a_memfd),
-        cmocka_unit_test(refuses_every_cut), cmocka_unit_test(refuses_wrong_counts),
+        cmocka_unit_test(reads_a_request),
+        cmocka_unit_test(reads_what_belongs_to_the_network_of_the_host),
+        cmocka_unit_test(reads_a_request_from_a_memfd),
+        cmocka_unit_test(refuses_every_cut),
+        cmocka_unit_test(refuses_wrong_counts),
         cmocka_unit_test(survives_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
