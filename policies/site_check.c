@@ -22,6 +22,7 @@ struct judge {
     const struct bh_plan *plan;
     const struct bh_agent *doc; /* whose rules these are */
     struct bh_site_rules rules;
+    const char *leave; /* the rule that would allow what is refused next; NULL: which one is plain, or there is none */
     struct bh_map *said; /* refusals: one for all agents of a box, and all cells of a matrix */
     struct bh_errlist *errors;
     int rc;
@@ -94,7 +95,11 @@ static void refuse(struct judge *j, struct bh_pos pos, const char *path, int lin
         bh_err_detail(&err, "rule: %s:%d", j->site->file, line);
     else
         bh_err_detail(&err, "no rule of the site gives leave for it");
-    bh_err_hint(&err, "change the document, or ask the administrator of this host");
+    if (j->leave)
+        bh_err_hint(&err, "change the document, or ask the administrator of this host for '%s' in %s", j->leave,
+                    j->site->file ? j->site->file : BH_SITE_FILE);
+    else
+        bh_err_hint(&err, "change the document, or ask the administrator of this host");
     bh_err_at(&err, j->plan->pipeline->file, pos.line, pos.column, path);
     bh_errlist_add(j->errors, err);
 }
@@ -123,8 +128,10 @@ static void check_network_value(struct judge *j, struct bh_pos pos, const char *
     const char *word = bh_val_get_str(v);
     const struct bh_site_word *host = &j->rules.leaves[BH_SITE_HOST_NETWORK];
     if (bh_streq(word, "host")) {
+        j->leave = "allow: {host_network: true}";
         if (!host->yes)
             refuse(j, pos, path, host->line, "the host's network (network: host)");
+        j->leave = NULL;
     } else if (word && !bh_streq(word, "none")) {
         check_listed(j, BH_SITE_HOSTS, pos, path, "network", word);
     }
@@ -307,10 +314,12 @@ static void judge_agent(struct judge *j, size_t index)
 
 int bh_policy_check(const struct bh_policy *policy, const struct bh_plan *plan, struct bh_errlist *errors)
 {
+    static const struct bh_site nobody; /* who has said nothing has given no leave either */
     int rc = 0;
-    for (size_t s = 0; s < policy->n; s++) {
+    for (size_t s = 0; s < policy->n || s == 0; s++) {
         BH_CLEANUP_MAP struct bh_map *said = bh_map_new(NULL);
-        struct judge j = {.site = &policy->sites[s], .plan = plan, .said = said, .errors = errors};
+        struct judge j = {
+            .site = policy->n > 0 ? &policy->sites[s] : &nobody, .plan = plan, .said = said, .errors = errors};
         for (size_t i = 0; i < plan->n_agents; i++)
             judge_agent(&j, i);
         rc = j.rc != 0 ? j.rc : rc;

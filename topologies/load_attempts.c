@@ -144,7 +144,7 @@ static void read_check_network(struct bh_reader *r, struct bh_node *n, void *fie
     BH_CLEANUP_VAL struct bh_val *v = bh_read_network_value(r, n);
     struct bh_str *network = field;
     if (v)
-        *network = bh_read_network_text(r, n, v, "check.network");
+        *network = bh_read_network_text(r, n, v);
 }
 
 #define FIELD(name) offsetof(struct bh_agent, name)

@@ -235,22 +235,10 @@ static const struct bh_key phase_keys[] = {
 const struct bh_key_table bh_network_phases_table = {"network_phases", "a network by phase", phase_keys,
                                                      BH_ARRAY_LEN(phase_keys), 0};
 
-/* A phase's value is nothing else than this very word. */
-static bool is_of_host(const struct bh_val *v)
-{
-    bool host = bh_streq(bh_val_get_str(v), "host");
-    for (size_t i = 0; bh_val_type(v) == BH_VAL_MAP && i < bh_val_len(v); i++)
-        host = host || bh_streq(bh_val_get_str(bh_val_at(v, i)), "host");
-    return host;
-}
-
-struct bh_str bh_read_network_text(struct bh_reader *r, const struct bh_node *n, const struct bh_val *v,
-                                   const char *key)
+struct bh_str bh_read_network_text(struct bh_reader *r, const struct bh_node *n, const struct bh_val *v)
 {
     bool none = bh_streq(bh_val_get_str(v), "none") || (bh_val_type(v) == BH_VAL_MAP && bh_val_len(v) == 0);
     const char *text = none ? "none" : bh_val_get_str(v);
-    if (is_of_host(v))
-        bh_read_later(r, n, bh_arena_printf(r->arena, "%s: host", key));
     return (struct bh_str){.s = text ? bh_arena_strdup(r->arena, text) : canonical(r, v), .pos = bh_node_pos(n)};
 }
 
@@ -265,7 +253,7 @@ void bh_read_network(struct bh_reader *r, struct bh_node *n, void *field)
         v = bh_read_network_value(r, n);
     }
     if (v)
-        traits->network = bh_read_network_text(r, n, v, "network");
+        traits->network = bh_read_network_text(r, n, v);
 }
 
 /* --- limits: the field of each is what was read --- */

@@ -54,9 +54,8 @@ bh_read_fn bh_read_base_top, bh_read_base_agent, bh_read_network, bh_read_user, 
 bh_read_fn bh_read_files, bh_read_files_top;
 /* A network of one phase as a value; NULL where it is no good. The caller owns it. */
 struct bh_val *bh_read_network_value(struct bh_reader *r, struct bh_node *n);
-/* As struct bh_traits has it. The host's network is of a later version: `key` names it then. */
-struct bh_str bh_read_network_text(struct bh_reader *r, const struct bh_node *n, const struct bh_val *v,
-                                   const char *key);
+/* As struct bh_traits has it. */
+struct bh_str bh_read_network_text(struct bh_reader *r, const struct bh_node *n, const struct bh_val *v);
 
 /* load_io.c. The field is a struct bh_agent. */
 bh_read_fn bh_read_inputs, bh_read_outputs, bh_read_needs;

@@ -234,5 +234,6 @@ void bh_placement_make(struct bh_planner *pl)
         add_doc(pl, &plan->boxes[b]);
         add_members(pl, &plan->boxes[b]);
         bh_box_trust_check(pl, b);
+        bh_host_network_check(pl, b);
     }
 }

@@ -40,3 +40,6 @@ bool bh_per_attempt_refuse(struct bh_planner *pl, size_t agent, const char *box)
 
 /* box_trust.c: after label and powers of the box are known. */
 void bh_box_trust_check(struct bh_planner *pl, size_t box);
+
+/* host_network.c: after the members of the box are known. */
+void bh_host_network_check(struct bh_planner *pl, size_t box);

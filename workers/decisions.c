@@ -38,6 +38,7 @@ struct bh_decisions {
     int64_t lines[2]; /* what was let through, denials */
     struct bh_decision_sums *sums;
     int64_t denied;
+    unsigned on_host; /* phases, as bits */
     char *shown[SHOWN];
     size_t n_shown;
     char *problem; /* of the log */
@@ -232,6 +233,24 @@ void bh_decisions_secret(struct bh_decisions *d, const char *endpoint, const cha
     write_next(d);
 }
 
+/* What is reached there is not asked for here: one line for all of it. */
+void bh_decisions_host(struct bh_decisions *d, enum bh_net_phase phase)
+{
+    struct bh_val *fields = new_fields(d);
+    bh_val_set_str(fields, "box", d->lease->box.id);
+    bh_val_set_str(fields, "phase", bh_net_phase_text(phase));
+    bh_val_set_str(fields, "verdict", "allow");
+    bh_val_set_str(fields, "reason", "host-network");
+    add_line(d, BH_AUDIT_EGRESS, fields);
+    write_next(d);
+    d->on_host |= 1u << phase;
+}
+
+const char *bh_decisions_problem(const struct bh_decisions *d)
+{
+    return d->problem;
+}
+
 /* --- the end --- */
 
 void bh_decisions_flush(struct bh_decisions *d, void (*done)(void *arg), void *arg)
@@ -246,11 +265,16 @@ char *bh_decisions_text(const struct bh_decisions *d)
 {
     if (d->problem)
         return bh_asprintf("its decisions could not be written to the audit log: %s", d->problem);
-    if (d->denied == 0)
-        return NULL;
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
-    bh_buf_addf(&out, "%lld connection%s or call%s denied", (long long)d->denied, d->denied == 1 ? "" : "s",
-                d->denied == 1 ? " was" : "s were");
+    for (int i = 0; i < BH_N_NET_PHASES; i++) {
+        if (d->on_host & 1u << i)
+            bh_buf_addf(&out, "%s%s", out.len ? ", " : "it had the host's network in ",
+                        bh_net_phase_text((enum bh_net_phase)i));
+    }
+    if (d->denied == 0)
+        return out.len > 0 ? bh_buf_take(&out) : NULL;
+    bh_buf_addf(&out, "%s%lld connection%s or call%s denied", out.len ? "; " : "", (long long)d->denied,
+                d->denied == 1 ? "" : "s", d->denied == 1 ? " was" : "s were");
     for (size_t i = 0; i < d->n_shown; i++) {
         bh_buf_adds(&out, i == 0 ? ": " : ", ");
         bh_escape_terminal(&out, d->shown[i], strlen(d->shown[i]));

@@ -23,6 +23,9 @@ struct bh_decisions *bh_decisions_new(struct bh_helper *helper, const char *home
 void bh_decisions_egress(struct bh_decisions *d, const struct bh_val *msg);
 void bh_decisions_call(struct bh_decisions *d, const char *endpoint, const struct bh_val *msg);
 void bh_decisions_secret(struct bh_decisions *d, const char *endpoint, const char *secret);
+/* A phase begins that has the host's network. */
+void bh_decisions_host(struct bh_decisions *d, enum bh_net_phase phase);
+const char *bh_decisions_problem(const struct bh_decisions *d); /* of the log; NULL: none, as far as is known */
 /*
  * What is not on the disk yet is written. `done` is called once, when all of it is, unless `d` is freed before; where
  * there is nothing to write from inside.

@@ -400,6 +400,7 @@ void bh_x_start_run(struct bh_execution *e, const char *const *empty)
         .env = bh_x_secrets_env(e, bh_x_env(e, e->arena, bh_x_is_root(e))),
         .cwd = e->lease.workdir,
         .root = bh_x_is_root(e),
+        .host_network = bh_ways_on_host(&e->lease, BH_WAYS(BH_NET_RUN)),
         .stdin_fd = e->stdin_fd >= 0 ? e->stdin_fd : e->host->null_fd,
         .copies = copied ? NULL : e->delivery.copies,
         .n_copies = copied ? 0 : e->delivery.n_copies,
@@ -475,6 +476,7 @@ static void begin_setup(struct bh_execution *e)
         .env = bh_x_env(e, e->arena, true),
         .cwd = e->lease.workdir,
         .root = true,
+        .host_network = bh_ways_on_host(&e->lease, BH_WAYS(BH_NET_SETUP)),
         .stdin_fd = e->host->null_fd,
         .copies = e->delivery.copies,
         .n_copies = e->delivery.n_copies,
@@ -591,6 +593,7 @@ void bh_x_enter_own_box(struct bh_execution *e)
         .n_snapshots = e->lease.box.n_snapshots,
         .writable_usr = writes_usr(e),
         .shared = false,
+        .host_network = bh_ways_on_host(&e->lease, bh_x_phases(&e->lease)),
         .warm = bh_x_may_be_warm(e),
         .beneath = e->server ? bh_warm_server_exec(e->server) : NULL,
     };

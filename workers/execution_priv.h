@@ -154,6 +154,7 @@ void bh_x_fill_start(const struct bh_execution *e, struct bh_result *r);
 void bh_x_drop_start(struct bh_execution *e);
 
 /* execution_ways.c */
+unsigned bh_x_phases(const struct bh_lease *lease); /* as bits: those that are to come in its own box */
 /* The phase begins: `next` is called when its box reaches what it may reach in it, maybe from inside. */
 void bh_x_with_ways(struct bh_execution *e, enum bh_net_phase phase, void (*next)(struct bh_execution *e));
 const char *const *bh_x_env(struct bh_execution *e, struct bh_arena *arena, bool root); /* of the phase */

@@ -235,6 +235,7 @@ void bh_x_make(struct bh_execution *e)
         .env = bh_x_env(e, e->arena, root),
         .cwd = l->workdir,
         .root = root,
+        .host_network = bh_ways_on_host(l, bh_x_phases(l)),
         .stdin_fd = e->host->null_fd,
         .copies = first ? e->delivery.copies : NULL,
         .n_copies = first ? e->delivery.n_copies : 0,

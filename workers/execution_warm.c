@@ -15,9 +15,10 @@
 
 #define DELIVERED ".warm.py" /* beside what the document has, whose names begin with no dot there */
 
+/* Who is in the host's network is nobody's fork, and nobody is a fork of it: the plan has said so. */
 bool bh_x_may_be_warm(const struct bh_execution *e)
 {
-    return e->lease.kind == BH_LEASE_PREPARE && e->lease.warm;
+    return e->lease.kind == BH_LEASE_PREPARE && e->lease.warm && !bh_ways_on_host(&e->lease, bh_x_phases(&e->lease));
 }
 
 static void on_warm(void *arg)
@@ -75,7 +76,8 @@ void bh_x_keep_server(struct bh_execution *e)
 void bh_x_find_server(struct bh_execution *e)
 {
     const struct bh_lease *l = &e->lease;
-    if (l->kind != BH_LEASE_RUN || !l->warm || l->box.n_snapshots == 0 || e->server || e->cold)
+    if (l->kind != BH_LEASE_RUN || !l->warm || l->box.n_snapshots == 0 || e->server || e->cold ||
+        bh_ways_on_host(l, bh_x_phases(l)))
         return;
     e->server = bh_warm_servers_hold(e->host->warm, l->run.s, l->box.snapshots[0], bh_x_is_root(e));
     if (!e->server && !e->note)

@@ -8,7 +8,7 @@
 #include "workers/exec_env.h"
 #include "workers/execution_priv.h"
 
-static unsigned phases_of(const struct bh_lease *lease)
+unsigned bh_x_phases(const struct bh_lease *lease)
 {
     if (lease->kind == BH_LEASE_SETUP)
         return BH_WAYS(BH_NET_SETUP);
@@ -52,7 +52,7 @@ static void on_ready(void *arg, int code, const struct bh_err *err)
 
 void bh_x_with_ways(struct bh_execution *e, enum bh_net_phase phase, void (*next)(struct bh_execution *e))
 {
-    const unsigned phases = phases_of(&e->lease);
+    const unsigned phases = bh_x_phases(&e->lease);
     if (!e->ways && !bh_ways_needed(&e->lease, phases)) {
         next(e);
         return;

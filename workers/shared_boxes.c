@@ -165,6 +165,7 @@ static void recipe_init(struct recipe *r, const struct bh_run_files *run, const 
         .n_layers = box->n_layers,
         .writable_usr = box->writable_usr,
         .shared = true,
+        .host_network = bh_ways_on_host(lease, BH_WAYS(BH_NET_SETUP) | BH_WAYS(BH_NET_RUN)),
     };
     copy_setup(r, lease);
 }
@@ -288,6 +289,7 @@ static int start_setup(struct shared_box *b, struct bh_err **err)
                 .env = b->ways ? bh_ways_env(b->ways, b->recipe.arena, b->recipe.env) : b->recipe.env,
                 .cwd = "/workspace",
                 .root = true,
+                .host_network = b->recipe.reach && bh_ways_on_host(b->recipe.reach, BH_WAYS(BH_NET_SETUP)),
                 .stdin_fd = b->owner->null_fd,
                 .copies = delivery.copies,
                 .n_copies = delivery.n_copies,

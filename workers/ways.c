@@ -4,7 +4,8 @@
  *
  *   IDLE --enter--> LISTENING --the box has it--> OPENING --the broker has it--> OPEN --stop--> CLOSING --> CLOSED
  *
- * An enter is over when no way is between IDLE and OPEN, and the proxy has the rules of the phase. What cannot be had
+ * An enter is over when no way is between IDLE and OPEN, the proxy has the rules of the phase, and a phase that has the
+ * host's network is written down. What cannot be had
  * ends it with the first reason. A broker that is gone, or does not answer in time, counts as closed.
  */
 #include "workers/ways.h"
@@ -54,6 +55,7 @@ struct bh_ways {
     void (*gone)(void *arg);
     void *arg;
     bool flushing;
+    bool noting; /* that the phase has the host's network */
     struct event *later, *patience;
 };
 
@@ -66,6 +68,14 @@ static struct bh_ways *check(struct bh_ways *w)
 static bool reaches(const struct bh_lease_network *n)
 {
     return n->kind == BH_NET_PUBLIC || n->kind == BH_NET_ALLOW;
+}
+
+bool bh_ways_on_host(const struct bh_lease *lease, unsigned phases)
+{
+    bool host = false;
+    for (int i = 0; i < BH_N_NET_PHASES; i++)
+        host = host || (phases & BH_WAYS(i) && lease->network[i].kind == BH_NET_HOST);
+    return host;
 }
 
 static bool needs_proxy(const struct bh_lease *lease, unsigned phases)
@@ -83,7 +93,7 @@ static bool needs_endpoints(const struct bh_lease *lease, unsigned phases)
 
 bool bh_ways_needed(const struct bh_lease *lease, unsigned phases)
 {
-    return needs_proxy(lease, phases) || needs_endpoints(lease, phases);
+    return needs_proxy(lease, phases) || needs_endpoints(lease, phases) || bh_ways_on_host(lease, phases);
 }
 
 /* --- telling --- */
@@ -94,7 +104,7 @@ static bool is_settled(const struct bh_ways *w)
         if (w->of[i].state < OPEN || w->of[i].asked)
             return false;
     }
-    return true;
+    return !w->noting;
 }
 
 static bool is_closed(const struct bh_ways *w)
@@ -326,6 +336,27 @@ static void change_rules(struct way *way)
         fail(way->ways, rc, err);
 }
 
+static void on_host_noted(void *arg)
+{
+    struct bh_ways *w = check(arg);
+    const char *problem = bh_decisions_problem(w->decisions);
+    w->noting = false;
+    if (problem) {
+        struct bh_err *err = NULL;
+        int code = bh_err_set(&err, BH_E_HOST, 0, "the audit log cannot be written: %s", problem);
+        fail(w, code, err);
+    }
+    look(w);
+}
+
+/* Of what it does there nothing is seen, so it is known at least who had it, and from when. */
+static void note_host(struct bh_ways *w)
+{
+    w->noting = true;
+    bh_decisions_host(w->decisions, w->phase);
+    bh_decisions_flush(w->decisions, on_host_noted, w);
+}
+
 void bh_ways_enter(struct bh_ways *w, enum bh_net_phase phase, bh_ways_ready_fn ready, void *arg)
 {
     bool changes = check(w)->phase != phase;
@@ -339,6 +370,8 @@ void bh_ways_enter(struct bh_ways *w, enum bh_net_phase phase, bh_ways_ready_fn 
         else if (changes && w->of[i].is_proxy && w->of[i].state == OPEN)
             change_rules(&w->of[i]);
     }
+    if (bh_ways_on_host(w->spec.lease, BH_WAYS(phase)))
+        note_host(w);
     set_patience(w, OPEN_SECONDS);
     look(w);
 }
@@ -387,7 +420,9 @@ const char *const *bh_ways_env(const struct bh_ways *w, struct bh_arena *arena, 
         const char **slot = BH_ARENA_PUSH(arena, list.items, list.len, list.cap);
         *slot = *env;
     }
-    for (size_t i = 0; i < w->n; i++) {
+    /* On the host's network 127.0.0.1 is the host: whoever listens there is not ours. */
+    const bool on_host = bh_ways_on_host(w->spec.lease, BH_WAYS(w->phase));
+    for (size_t i = 0; i < w->n && !on_host; i++) {
         const struct way *way = &w->of[i];
         if (way->state != OPEN)
             continue;

@@ -4,6 +4,9 @@
  * from it. One is the proxy, whose rules change with the phase; each endpoint has one of its own. An execution that may
  * reach nothing has none of this, and nothing is made.
  *
+ * In a phase that has the host's network there are no sockets, and nothing is decided for it: it is written down that
+ * it begins, before it does.
+ *
  * A box has its sockets to itself; in a shared box each execution has its own, and what one agent there may reach all
  * of them may.
  */
@@ -19,6 +22,9 @@ struct bh_ways;
 
 /* Phases as bits. */
 #define BH_WAYS(phase) (1u << (phase))
+
+/* Whether one of these phases has the host's network, and so the box has to be made for it. */
+bool bh_ways_on_host(const struct bh_lease *lease, unsigned phases);
 
 /* Whether there is anything to be reached in one of these phases. */
 bool bh_ways_needed(const struct bh_lease *lease, unsigned phases);
@@ -45,7 +51,8 @@ struct bh_ways *bh_ways_new(const struct bh_ways_spec *spec);
 
 /*
  * The phase begins: when `ready` is called with 0, all that was open under the rules of another one is cut, and what
- * this one may reach can be reached. Never called from inside; not called any more after bh_ways_stop or free.
+ * this one may reach can be reached; that it has the host's network is in the audit log. Never called from inside; not
+ * called any more after bh_ways_stop or free.
  */
 typedef void (*bh_ways_ready_fn)(void *arg, int code, const struct bh_err *err);
 void bh_ways_enter(struct bh_ways *w, enum bh_net_phase phase, bh_ways_ready_fn ready, void *arg);

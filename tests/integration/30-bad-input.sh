@@ -100,7 +100,6 @@ while IFS='|' read -r top agent; do
   expect 3 '  run refuses' bulkhead run later.yaml -o json
   same '  as not-supported' "$(printf '%s' "$out" | field '["errors"][0]["code"]')" not-supported
 done << 'TABLE'
-|network: host
 |retries: 2
 |matrix: {x: [a, b]}
 |when: always, needs: []

@@ -309,9 +309,6 @@ check '  no broker outlives it' wait_until no_brokers
 check '  and nobody else' wait_for_none
 
 # --- what cannot be had
-printf 'version: 1\nname: t\nagents: [{name: a, run: "true", network: host}]\n' > host.yaml
-expect 3 "the host's own network is refused" bulkhead run host.yaml --grant -o json
-same '  as not supported' "$(json '["errors"][0]["code"]')" not-supported
 mv bin/bulkhead-broker bin/away
 run 7 'without the program no box has a way out' dies.yaml
 has '  and the run says so' "$errs" "cannot find 'bulkhead-broker'"

@@ -88,6 +88,11 @@ static const struct row {
     {"", AGENT(", network: host"), "the host's network", 0},
     {"allow: {host_network: false}\n", AGENT(", network: host"), "the host's network", 1},
     {"allow: {host_network: true}\n", AGENT(", network: host"), NULL, 0},
+    {"", AGENT(", check: {run: y, network: host}"), "the host's network", 0},
+    {"", "boxes: {lab: {network: {setup: host}}}\n" AGENT(", box: lab"), "the host's network", 0},
+    {"pipelines:\n  - {name: 'nightly-*', allow: {host_network: true}}\n", AGENT(", network: host"), NULL, 0},
+    {"pipelines:\n  - {name: 'daily-*', allow: {host_network: true}}\n", AGENT(", network: host"), "the host's network",
+     0},
     {"", AGENT(", user: root"), NULL, 0},
     {"allow: {root: false}\n", AGENT(", user: root"), "agent 'a' to be root", 1},
     {"allow: {root: true}\n", AGENT(", user: root"), NULL, 0},
@@ -152,6 +157,25 @@ static void each_rule(void **state)
     }
 }
 
+/* The host's network needs somebody's leave, and nobody has given any; everything else is the document's to ask. */
+static void without_a_policy(void **state)
+{
+    struct bh_policy policy = {0};
+    struct bh_errlist errors = {0};
+    (void)state;
+    struct planned all = plan_of(AGENT(", network: public, user: root, attempts: 900"));
+    T_INT(bh_policy_check(&policy, all.plan, &errors), 0);
+    struct planned host = plan_of(AGENT(", network: {setup: host}"));
+    T_INT(bh_policy_check(&policy, host.plan, &errors), -BH_E_POLICY);
+    T_INT(errors.len, 1);
+    T_STR(bh_err_message(errors.items[0]), "the site does not allow the host's network (network: host)");
+    T_STR(bh_err_get_hint(errors.items[0]), "change the document, or ask the administrator of this host for 'allow: "
+                                            "{host_network: true}' in /etc/bulkhead/site.yaml");
+    bh_errlist_fini(&errors);
+    planned_fini(&all);
+    planned_fini(&host);
+}
+
 static void the_stricter_wins(void **state)
 {
     struct bh_policy policy = {0};
@@ -206,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_rule, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_a_policy, setup, teardown),
         cmocka_unit_test_setup_teardown(the_stricter_wins, setup, teardown),
         cmocka_unit_test_setup_teardown(ranges_of_all, setup, teardown),
     };

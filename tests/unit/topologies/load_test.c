@@ -481,6 +481,21 @@ static void test_networks_merge_by_phase(void **state)
     assert_string_equal(p->agents[2].traits.network.s, "none");
 }
 
+/* It is no key of a later version, wherever it stands. */
+static void test_the_network_of_the_host(void **state)
+{
+    (void)state;
+    BH_CLEANUP_PIPELINE struct bh_pipeline *p =
+        t_load(HEAD "boxes: {lab: {network: {setup: host}}}\nagents:\n- {name: a, run: b, network: host}\n"
+                    "- {name: c, run: d, network: {setup: public, run: host}}\n"
+                    "- {name: e, run: f, check: {run: x, network: host}}\n");
+    assert_int_equal(p->n_later, 0);
+    assert_string_equal(p->boxes[0].traits.network.s, "{\"setup\":\"host\"}");
+    assert_string_equal(p->agents[0].traits.network.s, "host");
+    assert_string_equal(p->agents[1].traits.network.s, "{\"run\":\"host\",\"setup\":\"public\"}");
+    assert_string_equal(p->agents[2].check_network.s, "host");
+}
+
 static void test_attempts(void **state)
 {
     (void)state;
@@ -561,9 +576,6 @@ static void test_later(void **state)
     static const struct {
         const char *text, *key, *path;
     } rows[] = {
-        {"  network: host\n", "network: host", "agents[0].network"},
-        {"  network: {setup: public, run: host}\n", "network: host", "agents[0].network"},
-        {"  check: {run: x, network: host}\n", "check.network: host", "agents[0].check.network"},
         {"  matrix: {m: [a]}\n", "matrix", "agents[0].matrix"},
         {"  matrix: {include: [{m: a}]}\n", "matrix", "agents[0].matrix"},
         {"  when: always\n", "when", "agents[0].when"},
@@ -573,7 +585,6 @@ static void test_later(void **state)
         {"  outputs: [{name: x, kind: dir, max_files: 3}]\n", "kind: dir", "agents[0].outputs[0].kind"},
         {"  outputs: [{name: x, validate: {kind: dir}}]\n", "validate.kind: dir", "agents[0].outputs[0].validate.kind"},
         {"finally: [{name: z, run: y}]\n", "finally", "finally"},
-        {"boxes: {b: {network: host}}\n", "network: host", "boxes.b.network"},
         {"defaults: {retries: 1}\n", "retries", "defaults.retries"}, /* once, where it is written */
     };
     (void)state;
@@ -686,6 +697,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_defaults_in_boxes),
         cmocka_unit_test(test_networks_merge_by_phase),
+        cmocka_unit_test(test_the_network_of_the_host),
         cmocka_unit_test(test_attempts),
         cmocka_unit_test(test_not_later),
         cmocka_unit_test(test_later),

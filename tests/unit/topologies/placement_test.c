@@ -366,6 +366,19 @@ static const struct bad_plan bad[] = {
      NULL},
     {HEAD "agents:\n  - {name: a, run: x, box: crew, untrusted: true}\n  - {name: b, run: x}\n", BH_E_TRUST, 4, 12,
      "agents[0]", "agent 'a' is tainted and cannot share box 'crew' with agent 'b'", NULL, NULL},
+    /* what cannot be with the host's network */
+    {HEAD "endpoints: {e: {upstream: 'https://a.org', allow: ['GET /x']}}\nagents:\n"
+          "  - {name: a, run: x, network: host, endpoints: [e]}\n",
+     BH_E_INVALID, 5, 50, "agents[0].endpoints", "agent 'a' has endpoint 'e', and its 'run' has the host's network",
+     "there it would be a port for every program of the host, which sends the credential along",
+     "let another agent call the endpoint, or leave 'network: host' to 'setup', 'prepare' or 'check'"},
+    {HEAD "endpoints: {e: {upstream: 'https://a.org', allow: ['GET /x']}}\nboxes: {lab: {network: {run: host}}}\n"
+          "agents:\n  - {name: a, run: x, box: lab}\n  - {name: b, run: x, box: lab, endpoints: [e]}\n",
+     BH_E_INVALID, 7, 45, "agents[1].endpoints", "agent 'b' has endpoint 'e', and its 'run' has the host's network",
+     NULL, NULL},
+    {HEAD "agents:\n  - {name: a, run: [x], prepare: {run: y, warm: true}, network: {prepare: host}}\n", BH_E_INVALID,
+     4, 40, "agents[0].prepare", "'prepare' of agent 'a' cannot be warm with the host's network", NULL,
+     "leave 'warm' away, or 'network: host' of 'prepare' and 'run'"},
 };
 
 static void test_bad(void **state)
@@ -387,6 +400,10 @@ static const char *const holds[] = {
     /* reach, not possession */
     HEAD "endpoints: {e: {upstream: 'https://a.org', allow: ['GET /x'], tainted: true}}\nagents:\n"
          "  - {name: a, run: x, untrusted: true, endpoints: [e]}\n",
+    /* an endpoint where run is not on the host's network */
+    HEAD "endpoints: {e: {upstream: 'https://a.org', allow: ['GET /x']}}\nagents:\n"
+         "  - {name: a, run: x, network: {setup: host, prepare: host}, endpoints: [e]}\n"
+         "  - {name: b, run: [x], prepare: {run: y, warm: true}, network: {setup: host}}\n",
     /* globs that cannot meet what others make */
     SHARED "  - {name: a, run: x, outputs: [{glob: 'a/*'}]}\n  - {name: b, run: x, outputs: [{glob: 'b/**'}, c.txt, "
            "{name: d, path: a/d}]}\n",

@@ -196,8 +196,12 @@ static void nothing_is_made_where_nothing_is_reached(void **state)
     l.network[BH_NET_SETUP].kind = BH_NET_PUBLIC;
     assert_true(bh_ways_needed(&l, BH_WAYS(BH_NET_SETUP) | BH_WAYS(BH_NET_RUN)));
     assert_false(bh_ways_needed(&l, BH_WAYS(BH_NET_RUN)));
-    l.network[BH_NET_RUN].kind = BH_NET_HOST; /* no proxy leads there */
-    assert_false(bh_ways_needed(&l, BH_WAYS(BH_NET_RUN)));
+    assert_false(bh_ways_on_host(&l, ~0u));
+    l.network[BH_NET_RUN].kind = BH_NET_HOST; /* no proxy leads there, and it is written down */
+    assert_true(bh_ways_needed(&l, BH_WAYS(BH_NET_RUN)));
+    assert_true(bh_ways_on_host(&l, BH_WAYS(BH_NET_RUN)));
+    assert_false(bh_ways_on_host(&l, BH_WAYS(BH_NET_SETUP)));
+    l.network[BH_NET_RUN].kind = BH_NET_NONE;
     l.n_endpoints = 1;
     assert_true(bh_ways_needed(&l, BH_WAYS(BH_NET_RUN)));
     assert_false(bh_ways_needed(&l, BH_WAYS(BH_NET_CHECK))); /* it has no endpoints */
@@ -354,6 +358,59 @@ static void what_cannot_be_written_is_not_used(void **state)
     assert_non_null(strstr(r.why, "requests"));
 }
 
+/* By the time the phase begins it is known who had it. */
+static void the_network_of_the_host(void **state)
+{
+    (void)state;
+    static const char *const given[] = {"A=b", NULL};
+    struct bh_arena *arena = bh_arena_new();
+    open_ways("good", false);
+    r.lease.network[BH_NET_SETUP].kind = BH_NET_HOST;
+    enter(BH_NET_SETUP);
+    T_INT(r.code, 0);
+    BH_CLEANUP_FREE char *log = audit_log();
+    assert_non_null(strstr(log, "\"box\":\"b\",\"phase\":\"setup\",\"verdict\":\"allow\",\"reason\":\"host-network\""));
+    assert_null(find(bh_ways_env(r.ways, arena, given), "HTTP_PROXY"));
+    enter(BH_NET_RUN);
+    assert_non_null(find(bh_ways_env(r.ways, arena, given), "HTTP_PROXY"));
+    close_ways();
+    BH_CLEANUP_FREE char *after = audit_log(), *text = bh_ways_text(r.ways);
+    T_INT(count(after, "host-network"), 1);
+    T_STR(text,
+          "it had the host's network in setup; 1 connection or call was denied: bad.example.org:443 (not-listed)");
+    bh_arena_free(arena);
+}
+
+/* On the host's loopback whoever listens at the endpoint's port is not ours. */
+static void no_endpoint_on_the_network_of_the_host(void **state)
+{
+    (void)state;
+    static const char *const given[] = {"A=b", NULL};
+    struct bh_arena *arena = bh_arena_new();
+    open_ways("calls", true);
+    r.lease.network[BH_NET_SETUP].kind = BH_NET_HOST;
+    enter(BH_NET_SETUP);
+    T_INT(r.code, 0);
+    assert_null(find(bh_ways_env(r.ways, arena, given), "BASE_URL"));
+    enter(BH_NET_RUN);
+    assert_non_null(find(bh_ways_env(r.ways, arena, given), "BASE_URL"));
+    close_ways();
+    bh_arena_free(arena);
+}
+
+static void what_cannot_be_written_has_no_network_of_the_host(void **state)
+{
+    (void)state;
+    BH_CLEANUP_FREE char *in_its_way = bh_path_join(r.dir, "audit");
+    T_INT(symlink("nowhere", in_its_way), 0);
+    open_ways("good", false);
+    r.lease.network[BH_NET_RUN].kind = BH_NET_HOST;
+    enter(BH_NET_RUN);
+    T_INT(r.code, -BH_E_HOST);
+    assert_non_null(strstr(r.message, "the audit log cannot be written: "));
+    close_ways();
+}
+
 static void no_program_no_way(void **state)
 {
     (void)state;
@@ -381,6 +438,9 @@ static int all_tests(void)
         TEST(where_something_went_is_always_named),
         TEST(what_is_open_is_on_the_disk_before_it_is_used),
         TEST(what_cannot_be_written_is_not_used),
+        TEST(the_network_of_the_host),
+        TEST(no_endpoint_on_the_network_of_the_host),
+        TEST(what_cannot_be_written_has_no_network_of_the_host),
         TEST(no_program_no_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
