@@ -2,7 +2,7 @@
 /*
  * One lease's life.
  *
- *   [GATES --bh_x_begin-->] [FINDING --on_start_known-->] BOOTING --on_box--> [TURN --on_turn-->] [SETUP
+ *   [GATES --bh_x_begin-->] [FINDING --on_start_known-->] BOOTING --bh_x_in_box--> [TURN --on_turn-->] [SETUP
  * --on_setup_done-->] [LOOKING --on_leftovers-->] [SECRETS --on_found-->] RUNNING --on_run_done--> [CLOSING
  * --on_closed-->] [COLLECTING --on_collected-->] [bh_x_judge: SCORING or LEAVING, JUDGING] ENDED --conclude--> (result)
  *
@@ -12,8 +12,6 @@
  * have left matches of a glob, CLOSING and COLLECTING where something is declared or judged. From every state there is
  * bh_x_end() to ENDED: a failure, a cancel, a lost box. In ENDED nothing of it runs any more and no callback of its box
  * finds it; the result is given from the loop, so that whoever takes it may free the execution.
- *
- * A box of its own is let go with its folder kept as the lease says; a shared box is left.
  */
 #include "workers/execution.h"
 
@@ -23,7 +21,6 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "workers/box/folder.h"
 #include "workers/command.h"
 #include "workers/exec_env.h"
 #include "workers/execution_priv.h"
@@ -80,61 +77,6 @@ void bh_x_end_for_host(struct bh_execution *e, const char *while_what, int code,
     bh_x_end(e, &verdict);
 }
 
-static bool is_kept(const struct bh_execution *e)
-{
-    bool there = e->left || (e->own && e->box && !bh_box_handle_lost(e->own));
-    if (e->state != BH_X_ENDED || !there)
-        return false;
-    return e->lease.keep == BH_LEASE_KEEP_ALWAYS ||
-           (e->lease.keep == BH_LEASE_KEEP_ON_FAILURE && e->verdict.outcome == BH_OUTCOME_FAILED);
-}
-
-struct removal {
-    char *run_dir, *key;
-};
-
-static void remove_folder(void *data)
-{
-    const struct removal *r = data;
-    (void)!bh_box_folder_remove(r->run_dir, r->key, false, NULL);
-}
-
-static void free_removal(void *data)
-{
-    struct removal *r = data;
-    bh_free(r->run_dir);
-    bh_free(r->key);
-    bh_free(r);
-}
-
-/* Of a box that ended before its lease did, and is not to be kept. */
-static void remove_left(struct bh_execution *e)
-{
-    static const struct bh_job_ops ops = {remove_folder, NULL, free_removal};
-    struct removal *r = bh_alloc(sizeof(*r));
-    *r = (struct removal){bh_strdup(e->run->dir), bh_strdup(e->lease.box.key)};
-    bh_job_forget(bh_helper_submit(e->host->helper, &ops, NULL, r));
-    e->left = false;
-}
-
-static void leave_box(struct bh_execution *e)
-{
-    if (e->leaving)
-        BH_TAKE(e->leaving)->execution = NULL;
-    if (e->left && is_kept(e))
-        (void)bh_box_folder_undecided(e->run->dir, e->lease.box.key, false);
-    else if (e->left)
-        remove_left(e);
-    if (e->own)
-        (void)bh_box_handle_drop(BH_TAKE(e->own), is_kept(e), NULL, NULL);
-    if (!e->use)
-        return;
-    if (e->box)
-        bh_deliver_remove(e->run, &e->lease);
-    bh_witness_free(BH_TAKE(e->witness));
-    bh_shared_leave(BH_TAKE(e->use));
-}
-
 static char *note_of(const struct bh_execution *e)
 {
     BH_CLEANUP_FREE char *log = bh_capture_problem(e->capture), *ways = e->ways ? bh_ways_text(e->ways) : NULL;
@@ -175,7 +117,7 @@ static void fill_result(struct bh_execution *e)
     r->score = r->has_score ? e->score.value : 0;
     bh_x_fill_start(e, r);
     bh_x_fill_ways(e, r);
-    if (is_kept(e))
+    if (bh_x_is_kept(e))
         r->kept_box = bh_asprintf("runs/%s/boxes/%s", e->lease.run.s, e->lease.box.key);
     if (e->in_box_since.ns != 0)
         r->limits = bh_verdict_limits_text(&e->held, e->lease.box.best_effort);
@@ -193,7 +135,7 @@ static void conclude(evutil_socket_t fd, short what, void *arg)
         return; /* called again when they are */
     fill_result(e);
     bh_collect_free(BH_TAKE(e->collect));
-    leave_box(e);
+    bh_x_leave_box(e);
     bh_x_drop_start(e);
     bh_capture_unref(BH_TAKE(e->capture));
     bh_capture_unref(BH_TAKE(e->gate_log));
@@ -202,167 +144,11 @@ static void conclude(evutil_socket_t fd, short what, void *arg)
     e->host->ended(e->host->arg, e, &result);
 }
 
-/* --- outputs --- */
-
-static void *open_output(void *ctx, const char *root, const char *path, bh_box_opened_fn fn, void *arg)
-{
-    struct bh_execution *e = bh_x_check(ctx);
-    return bh_box_call_open(e->box, root, path, fn, arg);
-}
-
-static void forget_opening(void *opening)
-{
-    bh_box_call_forget(opening);
-}
-
-/* A bad end of the collecting is the verdict. */
-static void on_collected(void *arg, struct bh_verdict *verdict)
-{
-    struct bh_execution *e = bh_x_check(arg);
-    bool good = verdict->outcome == BH_OUTCOME_SUCCEEDED;
-    if (!good) {
-        bh_x_end(e, verdict);
-        return;
-    }
-    bh_collect_take(e->collect, &e->outputs, &e->n_outputs);
-    bh_verdict_fini(verdict);
-    bh_collect_free(BH_TAKE(e->collect));
-    bh_x_prove_outputs(e);
-}
-
-void bh_x_collected(struct bh_execution *e)
-{
-    struct bh_verdict verdict;
-    if (bh_x_is_judged(e)) {
-        bh_x_judge(e);
-        return;
-    }
-    bh_verdict_succeeded(&verdict);
-    bh_x_end(e, &verdict);
-}
-
-static void on_closed(void *arg, int code, const struct bh_err *err)
-{
-    struct bh_execution *e = bh_x_check(arg);
-    struct bh_verdict verdict;
-    e->closing = NULL;
-    if (code != 0 && bh_errno_is_loss(bh_err_errno(err))) {
-        bh_verdict_lost(&verdict, "collecting");
-        bh_x_end(e, &verdict);
-        return;
-    }
-    if (code != 0) {
-        bh_x_end_for_host(e, "closing the box for its outputs", code, err);
-        return;
-    }
-    bh_x_enter(e, BH_X_COLLECTING, NULL);
-    if (e->lease.n_outputs == 0) {
-        bh_x_judge(e);
-        return;
-    }
-    const struct bh_collect_spec spec = {
-        .helper = e->host->helper,
-        .run = e->run,
-        .lease = &e->lease,
-        .source = {.ctx = e, .open = open_output, .forget = forget_opening},
-        .judge = e->witness ? bh_witness_judge : NULL,
-        .judge_ctx = e->witness,
-        .mask = e->mask,
-    };
-    e->collect = bh_collect_start(&spec, on_collected, e);
-}
-
-/* --- commands --- */
-
-static char *log_path(const struct bh_execution *e)
-{
-    return bh_asprintf("%s/logs/%s.log", e->run->dir, e->lease.instance.s);
-}
-
-static void account(struct bh_execution *e, const struct bh_exec_result *result)
-{
-    e->result.cpu_ms += result->cpu_ms;
-    if (result->max_rss_bytes > e->result.max_rss_bytes)
-        e->result.max_rss_bytes = result->max_rss_bytes;
-    if (e->own && result->end != BH_EXEC_BOX_LOST) { /* what lies in a shared box is nobody's alone */
-        int64_t bytes = e->host->boxes->ops->disk_bytes(e->box);
-        if (bytes > e->result.disk_bytes)
-            e->result.disk_bytes = bytes;
-    }
-}
-
-/* What the verdict on a command has to know of it. */
-static struct bh_command_name name_of(const struct bh_execution *e, enum bh_phase phase, char *const *argv,
-                                      int64_t timeout_ns)
-{
-    return (struct bh_command_name){
-        .what = bh_phase_text(phase),
-        .phase = phase,
-        .argv0 = argv[0],
-        .timeout_ns = timeout_ns,
-        .limits = &e->limits,
-        .held = e->held,
-        .args_bytes = e->args_bytes,
-        .box = e->use ? e->lease.box.id : NULL,
-        .own = &e->lease.limits,
-        .boxs = &e->of_box,
-    };
-}
+/* --- setup and run --- */
 
 bool bh_x_is_root(const struct bh_execution *e)
 {
     return bh_streq(e->lease.user, "root");
-}
-
-/* As the kernel counts them: with their ends and the pointers to them. */
-static size_t bytes_of(const char *const *texts)
-{
-    size_t bytes = 0;
-    for (; *texts; texts++)
-        bytes += strlen(*texts) + 1 + sizeof(*texts);
-    return bytes;
-}
-
-int bh_x_command(struct bh_execution *e, const struct bh_exec_spec *exec, int64_t timeout_ns, bh_command_done_fn fn,
-                 struct bh_err **err)
-{
-    struct bh_command_spec spec = {
-        .loop = e->host->loop,
-        .box = e->box,
-        .capture = e->capture,
-        .exec = *exec,
-        .timeout_ns = timeout_ns,
-        .grace_ns = e->lease.grace_ns,
-        .late = e->witness ? bh_witness_late : NULL,
-        .late_arg = e->witness,
-    };
-    spec.exec.limits = bh_exec_limits(&e->lease);
-    spec.exec.tag = e->witness ? bh_witness_begin(e->witness) : 0;
-    e->args_bytes = bytes_of(exec->argv) + bytes_of(exec->env);
-    if (e->result.started.us == 0)
-        e->result.started = bh_wall_now();
-    return bh_command_start(&spec, fn, e, &e->command, err);
-}
-
-static void blame(struct bh_execution *e, const struct bh_command_end *end, struct bh_verdict *verdict)
-{
-    BH_CLEANUP_FREE char *log = log_path(e);
-    const struct bh_witness_end how = {.end = end, .own = &e->lease.limits, .of_box = &e->of_box, .log = log};
-    bh_witness_blame(e->witness, &how, verdict);
-}
-
-bool bh_x_command_verdict(struct bh_execution *e, enum bh_phase phase, char *const *argv, int64_t timeout_ns,
-                          const struct bh_command_end *end, struct bh_verdict *ret)
-{
-    const struct bh_command_name name = name_of(e, phase, argv, timeout_ns);
-    account(e, &end->result);
-    if (e->witness && phase == BH_PHASE_RUN)
-        bh_witness_end(e->witness, &end->result);
-    bool good = bh_verdict_of_command(ret, &name, end);
-    if (e->witness && phase == BH_PHASE_RUN && !good)
-        blame(e, end, ret);
-    bh_command_free(BH_TAKE(e->command));
-    return !bh_x_was_cut(e, end, ret) && good;
 }
 
 static void on_run_done(void *arg, const struct bh_command_end *end)
@@ -378,8 +164,7 @@ static void on_run_done(void *arg, const struct bh_command_end *end)
         return;
     }
     bh_verdict_fini(&verdict);
-    bh_x_enter(e, BH_X_CLOSING, e->lease.check.n_argv > 0 ? "checking" : "collecting");
-    e->closing = bh_box_call_barrier(e->box, on_closed, e);
+    bh_x_close(e);
 }
 
 static int open_stdin(struct bh_execution *e, struct bh_err **err)
@@ -497,7 +282,7 @@ static void on_turn(void *arg)
 
 /* --- the box --- */
 
-static void on_box(struct bh_execution *e, struct bh_box *box)
+void bh_x_in_box(struct bh_execution *e, struct bh_box *box)
 {
     BH_CLEANUP_ERR struct bh_err *err = NULL;
     e->box = box;
@@ -521,119 +306,6 @@ static void on_box(struct bh_execution *e, struct bh_box *box)
     }
 }
 
-static void on_shared_ready(void *arg, struct bh_box *box, const struct bh_verdict *bad)
-{
-    struct bh_execution *e = bh_x_check(arg);
-    struct bh_verdict verdict;
-    if (e->state == BH_X_ENDED)
-        return;
-    if (box) {
-        on_box(e, box);
-        return;
-    }
-    bh_verdict_copy(&verdict, bad);
-    bh_x_end(e, &verdict);
-}
-
-static void on_created(void *arg, int code, const struct bh_err *err)
-{
-    struct bh_execution *e = bh_x_check(arg);
-    if (e->state == BH_X_ENDED)
-        return;
-    if (code != 0 && bh_x_lost_server(e, code))
-        return;
-    if (code != 0)
-        bh_x_end_for_host(e, "making the box", code, err);
-    else
-        on_box(e, bh_box_handle_box(e->own));
-}
-
-/* A command that ran has been answered before: here are only the states in between. */
-static void on_lost(void *arg)
-{
-    struct bh_execution *e = bh_x_check(arg);
-    struct bh_verdict verdict;
-    if (e->state == BH_X_ENDED)
-        return;
-    bh_verdict_lost(&verdict, e->state >= BH_X_CLOSING ? "collecting" : "the wait for its turn");
-    bh_collect_free(BH_TAKE(e->collect));
-    bh_x_end(e, &verdict);
-}
-
-/* What is frozen, or judged as it was left, must lie on the disk. */
-static bool is_disposable(const struct bh_execution *e)
-{
-    return e->lease.kind == BH_LEASE_RUN && e->lease.check.n_argv == 0 && e->lease.keep == BH_LEASE_KEEP_NEVER;
-}
-
-/* What wrote to /usr is over where a box stands on snapshots: an agent sees it, and only root has more to write. */
-static bool writes_usr(const struct bh_execution *e)
-{
-    bool later = e->lease.kind == BH_LEASE_RUN && e->lease.box.n_snapshots > 0;
-    return e->lease.box.writable_usr && (!later || bh_x_is_root(e));
-}
-
-void bh_x_enter_own_box(struct bh_execution *e)
-{
-    static const struct bh_box_events events = {on_created, on_lost};
-    bh_x_find_server(e);
-    const struct bh_box_spec spec = {
-        .run_dir = e->run->dir,
-        .key = e->lease.box.key,
-        .base_layers = bh_exec_texts(e->arena, e->lease.box.base_layers, e->lease.box.n_base_layers),
-        .n_base_layers = e->lease.box.n_base_layers,
-        .agent_uid = (uint32_t)e->lease.box.agent_uid,
-        .agent_gid = (uint32_t)e->lease.box.agent_gid,
-        .limits = bh_box_limits(&e->lease.box),
-        .best_effort = e->lease.box.best_effort,
-        .disposable = is_disposable(e),
-        .layers = bh_exec_texts(e->arena, e->lease.box.layers, e->lease.box.n_layers),
-        .n_layers = e->lease.box.n_layers,
-        .snapshots = bh_exec_texts(e->arena, e->lease.box.snapshots, e->lease.box.n_snapshots),
-        .n_snapshots = e->lease.box.n_snapshots,
-        .writable_usr = writes_usr(e),
-        .shared = false,
-        .host_network = bh_ways_on_host(&e->lease, bh_x_phases(&e->lease)),
-        .warm = bh_x_may_be_warm(e),
-        .beneath = e->server ? bh_warm_server_exec(e->server) : NULL,
-    };
-    e->own = bh_box_handle_new(e->host->boxes, &spec, &events, e);
-}
-
-/* Where nobody waits any more its folder is nobody's. */
-static void on_departed(void *arg, int code, const struct bh_err *err)
-{
-    struct bh_departure *d = arg;
-    struct bh_execution *e = d->execution;
-    if (e) {
-        e->leaving = NULL;
-        e->left = true;
-        d->fn(e, code, err);
-    } else {
-        (void)!bh_box_folder_remove(d->run_dir, d->key, false, NULL);
-    }
-    bh_free(d->run_dir);
-    bh_free(d->key);
-    bh_free(d);
-}
-
-void bh_x_leave_own(struct bh_execution *e, bh_box_done_fn fn)
-{
-    struct bh_departure *d = bh_alloc(sizeof(*d));
-    (void)bh_box_folder_undecided(e->run->dir, e->lease.box.key, true);
-    *d = (struct bh_departure){
-        .execution = e, .fn = fn, .run_dir = bh_strdup(e->run->dir), .key = bh_strdup(e->lease.box.key)};
-    e->box = NULL;
-    e->leaving = d;
-    BH_ASSERT(bh_box_handle_drop(BH_TAKE(e->own), true, on_departed, d)); /* it was there */
-}
-
-static void enter_shared_box(struct bh_execution *e)
-{
-    static const struct bh_shared_events events = {on_shared_ready, on_lost};
-    e->use = bh_shared_enter(e->host->shared, e->run, &e->lease, e->capture, &events, e);
-}
-
 /* --- life --- */
 
 static struct bh_capture *open_log(const struct bh_execution *e, const char *path, bool tainted)
@@ -654,7 +326,7 @@ static struct bh_capture *open_log(const struct bh_execution *e, const char *pat
 /* A gate's command is no agent: what it prints of a tainted artifact is not the text of a trusted one. */
 static void open_logs(struct bh_execution *e)
 {
-    BH_CLEANUP_FREE char *path = log_path(e);
+    BH_CLEANUP_FREE char *path = bh_x_log_path(e);
     BH_CLEANUP_FREE char *of_gate = bh_asprintf("%s/logs/%s.gate.log", e->run->dir, e->lease.instance.s);
     e->capture = open_log(e, path, e->lease.tainted);
     e->gate_log = e->lease.n_gates > 0 ? open_log(e, of_gate, true) : NULL;
@@ -664,7 +336,7 @@ void bh_x_begin(struct bh_execution *e)
 {
     if (e->lease.box.shared) {
         bh_x_enter(e, BH_X_BOOTING, "booting");
-        enter_shared_box(e);
+        bh_x_enter_shared_box(e);
     } else {
         bh_x_find_start(e);
     }
@@ -732,7 +404,7 @@ void bh_execution_free(struct bh_execution *e)
     bh_x_drop_secrets(e);
     bh_x_drop_check(e);
     bh_x_drop_ways(e);
-    leave_box(e);
+    bh_x_leave_box(e);
     bh_x_leave_server(e);
     bh_x_drop_start(e);
     bh_capture_unref(e->capture);

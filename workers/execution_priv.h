@@ -2,7 +2,10 @@
 /*
  * An execution, as the files that carry it out share it (execution.c has the life of it and says who calls whom):
  *
- *   execution.c           box, delivery, setup, run, outputs, the end
+ *   execution.c           delivery, setup, run, the end
+ *   execution_box.c       a box of its own or its stay in a shared one: into it, out of it
+ *   execution_command.c   commands in the box, and what their ends mean
+ *   execution_outputs.c   what comes between `run` and the gates of what it has made
  *   execution_snapshot.c  what it starts from; making a snapshot instead of a run
  *   execution_warm.c      preparations that become fork servers, attempts that are forks
  *   execution_secrets.c   what `run` alone is given, and its mask
@@ -113,16 +116,29 @@ void bh_x_end_for_host(struct bh_execution *e, const char *while_what, int code,
 void bh_x_conclude_soon(struct bh_execution *e);
 
 bool bh_x_is_root(const struct bh_execution *e);
+void bh_x_in_box(struct bh_execution *e, struct bh_box *box); /* it is there: goes on to what is to be done in it */
+/* `empty`: declared paths that an earlier try may have left, or NULL. */
+void bh_x_start_run(struct bh_execution *e, const char *const *empty);
+
+/* execution_box.c; goes on to bh_x_in_box, or to the end */
+void bh_x_enter_own_box(struct bh_execution *e);
+void bh_x_enter_shared_box(struct bh_execution *e);
+/* Its own box: ended, with its folder kept; then fn (unless it was ended before). */
+void bh_x_leave_own(struct bh_execution *e, bh_box_done_fn fn);
+bool bh_x_is_kept(const struct bh_execution *e); /* after the end: the folder of its own box stays */
+void bh_x_leave_box(struct bh_execution *e);     /* whichever it is in, if any; nothing of it runs any more */
+
+/* execution_command.c */
+char *bh_x_log_path(const struct bh_execution *e); /* the caller owns it */
 int bh_x_command(struct bh_execution *e, const struct bh_exec_spec *exec, int64_t timeout_ns, bh_command_done_fn fn,
                  struct bh_err **err);
 /* What the command's end means; true where it was good, and the verdict is then one of success. */
 bool bh_x_command_verdict(struct bh_execution *e, enum bh_phase phase, char *const *argv, int64_t timeout_ns,
                           const struct bh_command_end *end, struct bh_verdict *ret);
-/* Its own box: ended, with its folder kept; then fn (unless it was ended before). */
-void bh_x_leave_own(struct bh_execution *e, bh_box_done_fn fn);
-void bh_x_enter_own_box(struct bh_execution *e);
-/* `empty`: declared paths that an earlier try may have left, or NULL. */
-void bh_x_start_run(struct bh_execution *e, const char *const *empty);
+
+/* execution_outputs.c */
+void bh_x_close(struct bh_execution *e);     /* `run` has ended well: goes on to bh_x_prove_outputs, or to the end */
+void bh_x_collected(struct bh_execution *e); /* they have passed their gates */
 
 /* execution_secrets.c */
 /* True: bh_x_start_run comes again when they are there, or the end does. */
@@ -166,9 +182,8 @@ bool bh_x_ways_are_gone(struct bh_execution *e);
 void bh_x_fill_ways(const struct bh_execution *e, struct bh_result *r);
 void bh_x_drop_ways(struct bh_execution *e); /* at once, with the box that they are of */
 
-/* execution.c: after its gates, and after its outputs */
+/* execution.c: after its gates */
 void bh_x_begin(struct bh_execution *e);
-void bh_x_collected(struct bh_execution *e);
 
 /* execution_gates.c */
 void bh_x_pass_gates(struct bh_execution *e);    /* goes on to bh_x_begin, or to the end */
