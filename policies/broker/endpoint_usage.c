@@ -195,11 +195,45 @@ static void line_start(struct bh_usage *u, char c)
         u->line = BH_LINE_DATA;
 }
 
+/* Where the word begins, found by that byte of it; `len` where it is not. */
+static size_t find_word(const char *p, size_t len, const char *word, size_t rare)
+{
+    size_t n = strlen(word);
+    for (size_t at = rare; at < len; at++) {
+        const char *found = memchr(p + at, word[rare], len - at);
+        if (!found)
+            break;
+        at = (size_t)(found - p);
+        if (at - rare + n <= len && memcmp(found - rare, word, n) == 0)
+            return at - rare;
+    }
+    return len;
+}
+
+/* Between events: how much may be skipped, up to where an event ends, for no place that counts is without these words.
+ */
+static size_t dull_events(const char *p, size_t len)
+{
+    len = find_word(p, len, "usage", 3);
+    len = find_word(p, len, "eval_count", 1);
+    const char *end;
+    while ((end = memrchr(p, '\n', len))) {
+        len = (size_t)(end - p);
+        if ((len > 0 && end[-1] == '\n') || (len > 1 && end[-1] == '\r' && end[-2] == '\n'))
+            return len + 1;
+    }
+    return 0;
+}
+
 static void events_feed(struct bh_usage *u, const char *p, size_t len)
 {
+    bool looked = false; /* once in a piece, or what is skipped would be looked at for every event that is not */
     for (size_t at = 0; at < len;) {
         if (u->line == BH_LINE_START) {
+            bool between = u->n_field == 0 && p[at] == '\n';
             line_start(u, p[at++]);
+            at += between && !looked ? dull_events(p + at, len - at) : 0;
+            looked = looked || between;
             continue;
         }
         const char *end = memchr(p + at, '\n', len - at);

@@ -47,6 +47,12 @@ static const struct row {
      "{\"a\":\"1234567\\\"{\\\\\",\"b\":\"12345678\\\\\",\"c\":\"\\\\\\\"usage\",\"\":\"\",\"usage\":{\"a\\tb\":3,"
      "\"output_tokens\":8,\"output_tokens_and_much_more_than_a_key_holds\":70,\"output_tokens\\u0000\":71}}",
      0, 8},
+    /* behind and between events that say nothing of it */
+    {EVENTS,
+     ": hello\n\ndata: {\"a\":1}\n\ndata: {\"a\":2}\r\n\r\nevent: usage\ndata: {\"usage\":{\"output_tokens\":3}}\n\n"
+     "data: {\"a\":[\n\ndata: \n\ndata: {\"done\":true,\ndata: \"eval_count\":5}\n\ndata: {\"a\":\"\n\n\n"
+     "data: {\"usage\":{\"output_tokens\":6}}\n\n",
+     0, 6},
     /* what a client would not take for one number, or one event */
     {EVENTS, "data: {\"usage\":\r\ndata: {\"input_tokens\":4\r\ndata: }}\r\n\r\n", 4, 0},
     {EVENTS, "data: {\"usage\":\n\ndata: {\"input_tokens\":4}}\n\n", 0, 0},
