@@ -70,6 +70,18 @@ static const struct bh_attempt_row *who_has_lines(const struct story *s, const s
     return NULL;
 }
 
+/* In some phase it was outside of what is said of boxes without one. */
+static bool is_on_host(const struct story *s, const char *name)
+{
+    const struct bh_plan_agent *agent = plan_agent(s, name);
+    const struct bh_plan_box *box = agent ? &s->plan->boxes[agent->box] : NULL;
+    for (size_t i = 0; box && i < box->n_powers; i++) {
+        if (bh_streq(box->powers[i], "network host"))
+            return true;
+    }
+    return false;
+}
+
 static void tell_lines(const struct story *s, const struct bh_attempt_row *attempt, struct bh_buf *out)
 {
     BH_CLEANUP_BUF struct bh_buf lines = BH_BUF_INIT;
@@ -90,7 +102,7 @@ static void tell_lines(const struct story *s, const struct bh_attempt_row *attem
     else
         bh_buf_addf(out, "  the last lines are in the log of '%s', for whom the box was made:\n", writer->agent);
     bh_buf_add(out, lines.data, lines.len);
-    if (bh_lines_want_network(lines.data))
+    if (bh_lines_want_network(lines.data) && !is_on_host(s, writer->agent))
         bh_buf_adds(out,
                     "  boxes have no network but what 'network: {allow: [\"host:port\"]}' says of the phase; programs "
                     "find it by HTTPS_PROXY and its like, and no name is resolved in a box\n");

@@ -254,6 +254,22 @@ same '  not in its setups' "$(logs -a a | grep -c 'got nothing')" 2
 lacks '  which are not there' "$(logs -a a)" "$host_net"
 same '  but in run' "$(logs -a b)" 'got hello'
 
+# --- what is said of a service that is not there
+cat > refused.yaml << YAML
+version: 1
+name: refused
+topology: per-agent
+agents:
+  - {name: with, network: host, run: 'curl -sS -m 5 http://localhost:1/'}
+  - {name: without, run: 'curl -sS -m 5 --proxy "" http://host.invalid/'}
+YAML
+run 1 'services that are not there' refused.yaml
+expect 0 'explain' bulkhead explain @latest with
+has '  says where it was' "$out" "it had the host's network in run"
+lacks '  and not that boxes have no network' "$out" 'boxes have no network'
+expect 0 'explain' bulkhead explain @latest without
+has '  as it says of the other' "$out" 'boxes have no network'
+
 # --- an end by force
 cat > hangs.yaml << YAML
 version: 1
