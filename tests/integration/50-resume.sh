@@ -6,9 +6,9 @@
 # shellcheck source=tests/integration/lib.sh
 source "$(dirname "$0")/lib.sh"
 begin "$1" "$0" "$@"
-rounds=$2 what=$3
+rounds=$2 plan=$3
 
-if [ "$what" = crew ]; then
+if [ "$plan" = crew ]; then
   cp /var/lib/dpkg/status "$work/status" # packages may be installed meanwhile
   submission=(examples/package-audit/pipeline.yaml --source status="$work/status")
   artifacts='scores.csv report.md'
@@ -59,7 +59,7 @@ END
 fi
 
 salt() { # N: every second run makes the states that its attempts start from, every other one finds them
-  [ "$what" = crew ] || printf -- '-p\nsalt=%d\n' $(($1 / 2))
+  [ "$plan" = crew ] || printf -- '-p\nsalt=%d\n' $(($1 / 2))
 }
 submit() { # N options…: by name, so that a kill meets the program itself
   mapfile -t salted < <(salt "$1")
