@@ -91,18 +91,21 @@ int bh_own_net_enter(const struct bh_init *in, const struct bh_exec_plan *plan, 
     return setns(in->own_net, CLONE_NEWNET) < 0 ? bh_fail(fail, errno, "enter the box's own network") : 0;
 }
 
-/* A link would be followed outside of what is shown, or nowhere: the name is a file afterwards. */
+/*
+ * A link would be followed outside of what is shown, or nowhere: the name is a file afterwards. 0: it is a directory,
+ * made by who was root of the box, which then has no resolver.
+ */
 static int make_place(int etc)
 {
     struct stat st;
     if (fstatat(etc, "resolv.conf", &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        if (S_ISREG(st.st_mode))
-            return 0;
+        if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+            return S_ISREG(st.st_mode);
         if (unlinkat(etc, "resolv.conf", 0) < 0 && errno != ENOENT)
             return -1;
     }
     BH_CLEANUP_FD int fd = openat(etc, "resolv.conf", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    return fd < 0 && errno != EEXIST ? -1 : 0; /* of two in a shared box the other one was first */
+    return fd < 0 && errno != EEXIST ? -1 : 1; /* of two in a shared box the other one was first */
 }
 
 static int write_text(int dir, const char *text)
@@ -133,8 +136,9 @@ int bh_own_net_resolver(int box, const char *text, struct bh_fail *fail)
     BH_CLEANUP_FD int etc = bh_open_beneath(box, "etc", O_RDONLY | O_DIRECTORY, 0);
     if (etc < 0)
         return 0; /* a base without it has nobody who would read it */
-    if (make_place(etc) < 0)
-        return bh_fail(fail, errno, "make a place for /etc/resolv.conf");
+    int place = make_place(etc);
+    if (place <= 0)
+        return place < 0 ? bh_fail(fail, errno, "make a place for /etc/resolv.conf") : 0;
     BH_CLEANUP_FD int file = make_file(text, fail);
     if (file < 0)
         return -1;

@@ -288,13 +288,57 @@ static void names_are_asked_for_where_the_host_does(void **state)
     }
 }
 
+/* Not in the mounts that later execs begin with either, where it was the first of its box. */
+static void a_first_exec_leaves_no_resolver_behind(void **state)
+{
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct kit_box b;
+        create(&b, &(struct kit_how){.host_network = true, .shared = shared});
+        must_print(&b, true, "grep -c ' /etc/resolv.conf ' /proc/self/mountinfo", "1");
+        must_print(&b, false, "grep -c ' /etc/resolv.conf ' /proc/self/mountinfo || true", "0");
+        must_print(&b, true, "grep -c ' /etc/resolv.conf ' /proc/self/mountinfo", "1");
+        T_INT(kit_destroy(&b, false), 0);
+    }
+}
+
+/* Who is root of a box makes of the name what it likes: a command begins all the same, and nothing outside is met. */
+static void any_resolver_of_a_box_does(void **state)
+{
+    (void)state;
+    static const char *const makes[] = {
+        "mkdir /etc/resolv.conf && echo x > /etc/resolv.conf/x",
+        "ln -s /proc/1/environ /etc/resolv.conf",
+        "ln -s nowhere/at/all /etc/resolv.conf",
+        "mkfifo /etc/resolv.conf",
+        "mv /etc /gone && ln -s /proc /etc",
+        "mv /etc /gone && ln -s gone /etc",
+        "mv /etc /gone && echo > /etc",
+        "rm -r /etc",
+    };
+    for (size_t i = 0; i < BH_ARRAY_LEN(makes); i++) {
+        struct kit_box b;
+        create(&b, &(struct kit_how){.host_network = true});
+        BH_CLEANUP_FREE char *making = bh_asprintf("rm -f /etc/resolv.conf; %s", makes[i]);
+        BH_CLEANUP_FREE char *made = run(&b, false, true, making);
+        must_print(&b, true, "echo began", "began");
+        T_INT(kit_destroy(&b, false), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_exec_is_where_it_is_told),        cmocka_unit_test(two_at_once_in_a_shared_box),
-        cmocka_unit_test(nothing_of_it_meets_ordinary_boxes), cmocka_unit_test(an_ordinary_box_has_none),
-        cmocka_unit_test(listeners_are_on_its_own),           cmocka_unit_test(nobody_has_a_right_over_it),
-        cmocka_unit_test(abstract_sockets_are_out_of_reach),  cmocka_unit_test(names_are_asked_for_where_the_host_does),
+        cmocka_unit_test(an_exec_is_where_it_is_told),
+        cmocka_unit_test(two_at_once_in_a_shared_box),
+        cmocka_unit_test(nothing_of_it_meets_ordinary_boxes),
+        cmocka_unit_test(an_ordinary_box_has_none),
+        cmocka_unit_test(listeners_are_on_its_own),
+        cmocka_unit_test(nobody_has_a_right_over_it),
+        cmocka_unit_test(abstract_sockets_are_out_of_reach),
+        cmocka_unit_test(names_are_asked_for_where_the_host_does),
+        cmocka_unit_test(a_first_exec_leaves_no_resolver_behind),
+        cmocka_unit_test(any_resolver_of_a_box_does),
     };
     KIT_MAIN(tests);
 }
