@@ -383,7 +383,7 @@ static void print_digest(const struct bh_val *record, const char *key, int depth
         printf("%*s  %s %.19s\n", depth * 2, "", key, digest);
 }
 
-/* The first line of the last word: of a string command that is what the document says. */
+/* Of each word the first line, and whether there are more: of a string command the word is what the document says. */
 static void print_command(const struct bh_val *record, int depth)
 {
     const struct bh_val *argv = bh_val_get(record, "argv");
@@ -396,9 +396,12 @@ static void print_command(const struct bh_val *record, int depth)
     printf("%*s  command", depth * 2, "");
     for (size_t i = from; i < n; i++) {
         const char *word = bh_val_get_str(bh_val_at(argv, i));
-        BH_CLEANUP_FREE char *line = bh_strndup(word, strcspn(word, "\n"));
+        size_t len = strcspn(word, "\n");
+        BH_CLEANUP_FREE char *line = bh_strndup(word, len);
         putchar(' ');
         bh_cli_print_escaped(line);
+        if (word[len + strspn(word + len, "\n")])
+            fputs(" …", stdout);
     }
     printf("  (%.19s)\n", bh_val_str_of(record, "command"));
 }

@@ -59,8 +59,12 @@ static int read_file(const char *file, bool must_exist, struct bh_buf *text, boo
     *there = fd >= 0;
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR) && !must_exist)
         return 0;
-    if (fd < 0)
-        return bh_err_set(err, BH_E_POLICY, errno, "cannot read the site policy '%s'", file);
+    if (fd < 0) {
+        int rc = bh_err_set(err, BH_E_POLICY, errno, "cannot read the site policy '%s'", file);
+        bh_err_hint(err, must_exist ? "BULKHEAD_SITE, or --policy of 'bulkhead lint', must name a file that can be read"
+                                    : "it must be readable by whoever runs bulkhead");
+        return rc;
+    }
     int rc = check_owner(file, fd, err);
     return rc == 0 ? read_all(file, fd, text, err) : rc;
 }

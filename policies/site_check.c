@@ -95,9 +95,14 @@ static void refuse(struct judge *j, struct bh_pos pos, const char *path, int lin
         bh_err_detail(&err, "rule: %s:%d", j->site->file, line);
     else
         bh_err_detail(&err, "no rule of the site gives leave for it");
-    if (j->leave)
+    if (j->leave && !j->site->file)
+        bh_err_hint(&err,
+                    "change the document, or give leave by '%s' in %s or your own file (BULKHEAD_SITE, else "
+                    "~/.config/bulkhead/site.yaml)",
+                    j->leave, BH_SITE_FILE);
+    else if (j->leave)
         bh_err_hint(&err, "change the document, or ask the administrator of this host for '%s' in %s", j->leave,
-                    j->site->file ? j->site->file : BH_SITE_FILE);
+                    j->site->file);
     else
         bh_err_hint(&err, "change the document, or ask the administrator of this host");
     bh_err_at(&err, j->plan->pipeline->file, pos.line, pos.column, path);

@@ -3,6 +3,7 @@
  * Owns the names of a document among each other: those that must be unique, and those that must exist. Artifacts are
  * not among them: who makes what is the plan's.
  */
+#include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -22,6 +23,16 @@ static void names_add(struct bh_reader *r, struct names *names, const char *name
         *BH_ARENA_PUSH(r->arena, names->list, names->len, names->cap) = name;
 }
 
+enum { NAMED = 10 }; /* as many as are of use on one line */
+
+static const char *all_names(struct bh_reader *r, const struct names *names)
+{
+    BH_CLEANUP_BUF struct bh_buf list = BH_BUF_INIT;
+    for (size_t i = 0; i < names->len; i++)
+        bh_buf_addf(&list, "%s%s", i ? ", " : "", names->list[i]);
+    return bh_arena_printf(r->arena, "this document declares %s", list.data);
+}
+
 /* Reports a name that is not there. `what`: "agent". */
 static void want(struct bh_reader *r, const struct bh_node *n, const char *name, const struct names *names,
                  const char *what)
@@ -33,6 +44,8 @@ static void want(struct bh_reader *r, const struct bh_node *n, const char *name,
     const char *hint = bh_read_nearest(r, name, names->list, len);
     if (!hint && names->len == 0)
         hint = bh_arena_printf(r->arena, "this document declares no %s", what);
+    else if (!hint && names->len <= NAMED)
+        hint = all_names(r, names);
     bh_read_error(r, n, BH_E_UNDEFINED, hint, "there is no %s '%s'", what, name);
 }
 

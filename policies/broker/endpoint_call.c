@@ -10,6 +10,7 @@
  */
 #include <event2/event.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 #include "base/mem.h"
@@ -25,6 +26,8 @@ static void on_end(void *arg, const char *problem, const char *reason);
 
 static const struct bh_transfer_ops transfer_ops = {on_head, on_data, give_body, permits, on_end};
 
+#define CERTIFICATES \
+    " (more certificates are believed where SSL_CERT_FILE, an absolute path, is set where bulkhead is started)"
 #define SPENT "the limit on requests or tokens of this attempt is spent"
 
 /* --- the end --- */
@@ -424,7 +427,8 @@ static void say_problem(struct bh_call *call, const char *problem, const char *r
     else if (bh_streq(reason, "bad-request"))
         message = bh_strdup("the body of the request is not framed as its head says");
     else
-        message = bh_asprintf("endpoint '%s': cannot get a reply from '%s': %s", s->name, s->host, problem);
+        message = bh_asprintf("endpoint '%s': cannot get a reply from '%s': %s%s", s->name, s->host, problem,
+                              strstr(problem, "certificate") ? CERTIFICATES : "");
     call->close_after = call->close_after || bh_streq(reason, "bad-request");
     fail(call, status, reason, message);
 }

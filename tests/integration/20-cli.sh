@@ -88,6 +88,7 @@ expect 0 'get as JSON' bulkhead get @latest notes.md --to got.md -o json
 for key in name to size digest label; do has "has '$key'" "$out" "\"$key\""; done
 expect 2 'an artifact that is not there' bulkhead get @latest note.md
 has 'suggests the nearest' "$errs" 'notes.md'
+has 'a command of several lines is cut, and says so' "$(bulkhead provenance @latest notes.md)" ' …'
 expect 0 'provenance as JSON' bulkhead provenance @latest notes.md -o json
 same 'begins with the artifact' "$(json '[0]["name"]')" notes.md
 same 'and goes back' "$(json '[1]["name"]')" facts.txt

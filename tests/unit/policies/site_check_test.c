@@ -169,8 +169,9 @@ static void without_a_policy(void **state)
     T_INT(bh_policy_check(&policy, host.plan, &errors), -BH_E_POLICY);
     T_INT(errors.len, 1);
     T_STR(bh_err_message(errors.items[0]), "the site does not allow the host's network (network: host)");
-    T_STR(bh_err_get_hint(errors.items[0]), "change the document, or ask the administrator of this host for 'allow: "
-                                            "{host_network: true}' in /etc/bulkhead/site.yaml");
+    T_STR(bh_err_get_hint(errors.items[0]), "change the document, or give leave by 'allow: {host_network: true}' in "
+                                            "/etc/bulkhead/site.yaml or your own file (BULKHEAD_SITE, else "
+                                            "~/.config/bulkhead/site.yaml)");
     bh_errlist_fini(&errors);
     planned_fini(&all);
     planned_fini(&host);

@@ -314,6 +314,8 @@ static void test_references(void **state)
         {AGENT "  secrets: [k]\n", 6, 13, "agents[0].secrets[0]", BH_E_UNDEFINED, "there is no secret 'k'", 0},
         {AGENT "  secrets: [a-b, a_b]\nsecrets: {a-b: {env: K}, a_b: {env: K}}\n", 6, 18, "agents[0].secrets[1]",
          BH_E_DUPLICATE_KEY, "two secrets would be in the variable 'A_B'", 0},
+        {AGENT "  secrets: [zz]\nsecrets: {key: {env: K}}\n", 6, 13, "agents[0].secrets[0]", BH_E_UNDEFINED,
+         "this document declares key", 0},
         {AGENT "  secrets: {A: k}\n", 6, 16, "agents[0].secrets.A", BH_E_UNDEFINED, "there is no secret 'k'", 0},
         {AGENT "  secrets: k\n", 6, 12, "agents[0].secrets", BH_E_WRONG_TYPE,
          "expected a list of names of secrets, or a map", 0},
