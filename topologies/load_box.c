@@ -242,11 +242,35 @@ struct bh_str bh_read_network_text(struct bh_reader *r, const struct bh_node *n,
     return (struct bh_str){.s = text ? bh_arena_strdup(r->arena, text) : canonical(r, v), .pos = bh_node_pos(n)};
 }
 
+/* A slip in 'allow' is told of by what reads a list, not by what reads phases. */
+static bool is_by_phase(struct bh_reader *r, const struct bh_node *n)
+{
+    static const char *const allow[] = {"allow"};
+    const char *only = bh_node_len(n) == 1 ? bh_node_key_at(n, 0) : NULL;
+    return !bh_node_get(n, allow[0]) && !(only && bh_read_nearest(r, only, allow, 1));
+}
+
+/* The key of a phase beside 'allow'; NULL: there is none. */
+static const struct bh_node *phase_beside_allow(const struct bh_node *n)
+{
+    for (size_t i = 0; bh_node_get(n, "allow") && i < BH_ARRAY_LEN(phase_keys); i++) {
+        if (bh_node_get(n, phase_keys[i].name))
+            return bh_node_get(n, phase_keys[i].name);
+    }
+    return NULL;
+}
+
 void bh_read_network(struct bh_reader *r, struct bh_node *n, void *field)
 {
     struct bh_traits *traits = field;
     BH_CLEANUP_VAL struct bh_val *v = NULL;
-    if (bh_node_kind(n) == BH_NODE_MAP && !bh_node_get(n, "allow")) {
+    bool is_map = bh_node_kind(n) == BH_NODE_MAP;
+    const struct bh_node *phase = is_map ? phase_beside_allow(n) : NULL;
+    if (phase) {
+        bh_read_key_error(r, phase, BH_E_UNKNOWN_KEY,
+                          "say it for each phase, like {setup: host, run: {allow: [\"host:port\"]}}",
+                          "'%s' does not go beside 'allow'", bh_node_key(phase));
+    } else if (is_map && is_by_phase(r, n)) {
         v = bh_val_map();
         (void)bh_read_map(r, n, &bh_network_phases_table, v);
     } else {
