@@ -315,6 +315,14 @@ bool bh_glob_may_intersect(const char *a, const char *b)
     return meet;
 }
 
+int bh_hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
 bool bh_streq(const char *a, const char *b)
 {
     return a && b ? strcmp(a, b) == 0 : a == b;

@@ -28,6 +28,7 @@ bool bh_glob_match(const char *pattern, const char *text);
 /* Whether some text could match both; never a false "no". */
 bool bh_glob_may_intersect(const char *a, const char *b);
 
+int bh_hex_digit(char c);                    /* 0 to 15, of either case; -1: it is none */
 bool bh_streq(const char *a, const char *b); /* NULL equals only NULL */
 bool bh_starts_with(const char *s, const char *prefix);
 bool bh_ends_with(const char *s, const char *suffix);

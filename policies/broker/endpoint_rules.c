@@ -13,14 +13,6 @@
 
 #define ESCAPED_SLASH "%2F"
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static bool needs_no_escape(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("-._~", c));
@@ -38,9 +30,9 @@ static int write_canonical(const char *path, size_t len, struct bh_buf *out, con
             continue;
         }
         *why = "the path holds a '%' that escapes nothing";
-        if (len - i < 3 || hex(path[i + 1]) < 0 || hex(path[i + 2]) < 0)
+        if (len - i < 3 || bh_hex_digit(path[i + 1]) < 0 || bh_hex_digit(path[i + 2]) < 0)
             return -1;
-        unsigned char c = (unsigned char)(hex(path[i + 1]) << 4 | hex(path[i + 2]));
+        unsigned char c = (unsigned char)(bh_hex_digit(path[i + 1]) << 4 | bh_hex_digit(path[i + 2]));
         *why = "the path hides a control character or a backslash";
         if (c < 0x20 || c == 0x7f || c == '\\')
             return -1;
@@ -82,8 +74,8 @@ static char *decode(const char *path, char but)
 {
     BH_CLEANUP_BUF struct bh_buf out = BH_BUF_INIT;
     for (; *path; path++) {
-        if (*path == '%' && hex(path[1]) >= 0 && hex(path[2]) >= 0) {
-            char c = (char)(hex(path[1]) << 4 | hex(path[2]));
+        if (*path == '%' && bh_hex_digit(path[1]) >= 0 && bh_hex_digit(path[2]) >= 0) {
+            char c = (char)(bh_hex_digit(path[1]) << 4 | bh_hex_digit(path[2]));
             if (but && c == but)
                 bh_buf_addf(&out, "%%%02X", (unsigned char)c);
             else
@@ -100,7 +92,7 @@ static char *decode(const char *path, char but)
 static const char *ambiguity(const char *decoded)
 {
     for (const char *p = decoded; *p; p++) {
-        if (*p == '%' && hex(p[1]) >= 0 && hex(p[2]) >= 0)
+        if (*p == '%' && bh_hex_digit(p[1]) >= 0 && bh_hex_digit(p[2]) >= 0)
             return "the path is escaped twice";
         if (*p != '/' || p[1] != '.')
             continue;

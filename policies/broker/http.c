@@ -247,14 +247,6 @@ void bh_http_request_fini(struct bh_http_request *req)
 
 /* --- chunks --- */
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static void chunk_state(struct bh_http_chunks *c, enum bh_http_chunk_state state)
 {
     c->state = state;
@@ -282,9 +274,9 @@ static int size_byte(struct bh_http_chunks *c, char byte)
         c->extension = true;
         return 0;
     }
-    if (hex(byte) < 0 || c->left > (UINT64_MAX >> 8))
+    if (bh_hex_digit(byte) < 0 || c->left > (UINT64_MAX >> 8))
         return -1;
-    c->left = c->left << 4 | (unsigned)hex(byte);
+    c->left = c->left << 4 | (unsigned)bh_hex_digit(byte);
     c->digits = true;
     return 0;
 }

@@ -197,16 +197,26 @@ static void test_small_helpers(void **state)
     assert_false(bh_ends_with("bc", "abc"));
 }
 
+static void test_hex_digit(void **state)
+{
+    (void)state;
+    int good = 0;
+    for (int c = 0; c < 256; c++)
+        good += bh_hex_digit((char)c) >= 0;
+    T_INT(good, 22);
+    for (int i = 0; i < 16; i++) {
+        T_INT(bh_hex_digit("0123456789abcdef"[i]), i);
+        T_INT(bh_hex_digit("0123456789ABCDEF"[i]), i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_utf8_samples),
-        cmocka_unit_test(test_every_code_point),
-        cmocka_unit_test(test_every_pair_of_bytes),
-        cmocka_unit_test(test_escape),
-        cmocka_unit_test(test_escape_any_bytes),
-        cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_nearest_takes_the_closest_then_the_first),
+        cmocka_unit_test(test_utf8_samples),     cmocka_unit_test(test_hex_digit),
+        cmocka_unit_test(test_every_code_point), cmocka_unit_test(test_every_pair_of_bytes),
+        cmocka_unit_test(test_escape),           cmocka_unit_test(test_escape_any_bytes),
+        cmocka_unit_test(test_nearest),          cmocka_unit_test(test_nearest_takes_the_closest_then_the_first),
         cmocka_unit_test(test_small_helpers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
