@@ -4,7 +4,9 @@
 
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/units.h"
+#include "base/val.h"
 #include "policies/address.h"
 
 enum { MAPPED = 96, LONGEST = 64 };
@@ -48,6 +50,22 @@ bool bh_range_parse(const char *text, struct bh_range *ret)
         return false;
     ret->bits += (int)bits;
     return ends_in_zeros(ret);
+}
+
+int bh_ranges_read(const struct bh_val *list, struct bh_range **ret, size_t *ret_n, struct bh_err **err)
+{
+    size_t n = bh_val_len(list);
+    BH_CLEANUP_FREE struct bh_range *ranges = bh_calloc(n, sizeof(*ranges));
+    *ret = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *text = bh_val_get_str(bh_val_at(list, i));
+        if (!text || !bh_range_parse(text, &ranges[i]))
+            return bh_err_set(err, BH_E_BAD_VALUE, 0, "'%s' is no range of addresses", text ? text : "");
+    }
+    *ret = BH_TAKE(ranges);
+    *ret_n = n;
+    return 0;
 }
 
 bool bh_range_holds(const struct bh_range *range, const unsigned char address[static 16])

@@ -55,17 +55,6 @@ static int read_allow(const struct bh_val *list, struct bh_egress_policy *p, str
     return 0;
 }
 
-static int read_ranges(const struct bh_val *list, struct bh_egress_policy *p, struct bh_err **err)
-{
-    p->ranges = bh_calloc(bh_val_len(list), sizeof(*p->ranges));
-    for (; p->n_ranges < bh_val_len(list); p->n_ranges++) {
-        const char *text = bh_val_get_str(bh_val_at(list, p->n_ranges));
-        if (!text || !bh_range_parse(text, &p->ranges[p->n_ranges]))
-            return bh_err_set(err, BH_E_BAD_VALUE, 0, "'%s' is no range of addresses", text ? text : "");
-    }
-    return 0;
-}
-
 static int read_all(const struct bh_val *v, struct bh_egress_policy *p, struct bh_err **err)
 {
     const char *kind = bh_val_str_of(v, "kind");
@@ -76,7 +65,7 @@ static int read_all(const struct bh_val *v, struct bh_egress_policy *p, struct b
     else if (!bh_streq(kind, "none"))
         return bh_err_set(err, BH_E_BAD_VALUE, 0, "'%s' is no kind of network", kind ? kind : "");
     int rc = p->kind == BH_EGRESS_KIND_ALLOW ? read_allow(bh_val_get(v, "allow"), p, err) : 0;
-    return rc < 0 ? rc : read_ranges(bh_val_get(v, "ranges"), p, err);
+    return rc < 0 ? rc : bh_ranges_read(bh_val_get(v, "ranges"), &p->ranges, &p->n_ranges, err);
 }
 
 int bh_egress_policy_read(const struct bh_val *v, struct bh_egress_policy *ret, struct bh_err **err)

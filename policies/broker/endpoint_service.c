@@ -199,17 +199,6 @@ static int read_upstream(struct bh_service *s, const char *url, struct bh_err **
     return 0;
 }
 
-static int read_ranges(struct bh_service *s, const struct bh_val *ranges, struct bh_err **err)
-{
-    s->ranges = bh_calloc(bh_val_len(ranges) + 1, sizeof(*s->ranges));
-    for (size_t i = 0; i < bh_val_len(ranges); i++) {
-        const char *text = bh_val_get_str(bh_val_at(ranges, i));
-        if (!text || !bh_range_parse(text, &s->ranges[s->n_ranges++]))
-            return bh_err_set(err, BH_E_INVALID, 0, "'%s' is no range of addresses", text ? text : "");
-    }
-    return 0;
-}
-
 int bh_service_new(const struct bh_val *msg, int give_up_fd, struct bh_service **ret, struct bh_err **err)
 {
     const struct bh_val *endpoint = bh_val_get(msg, "endpoint");
@@ -223,7 +212,7 @@ int bh_service_new(const struct bh_val *msg, int give_up_fd, struct bh_service *
     bh_gate_init(&s->gate, bh_val_int_of(endpoint, "max_parallel"));
     int rc = read_upstream(s, bh_val_str_of(endpoint, "upstream"), err);
     if (rc == 0)
-        rc = read_ranges(s, bh_val_get(msg, "ranges"), err);
+        rc = bh_ranges_read(bh_val_get(msg, "ranges"), &s->ranges, &s->n_ranges, err);
     if (rc == 0)
         rc = add_headers(s, endpoint, err);
     if (rc < 0) {

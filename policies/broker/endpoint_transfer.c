@@ -8,7 +8,6 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <netinet/in.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -192,24 +191,12 @@ static size_t give_body(char *room, size_t one, size_t size, void *arg)
     return n < 0 ? CURL_READFUNC_ABORT : (size_t)n;
 }
 
-static bool address_of(const struct sockaddr *sa, unsigned char ret[16])
-{
-    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
-    if (sa->sa_family == AF_INET6) {
-        memcpy(ret, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, 16);
-        return true;
-    }
-    memcpy(ret, mapped, sizeof(mapped));
-    memcpy(ret + 12, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, 4);
-    return sa->sa_family == AF_INET;
-}
-
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
 {
     struct bh_transfer *t = arg;
     unsigned char address[16];
     (void)purpose;
-    if (!t->ops || !address_of(&to->addr, address))
+    if (!t->ops || !bh_address_from_sockaddr(&to->addr, address))
         return CURL_SOCKET_BAD;
     if (!t->ops->permits(t->arg, address)) {
         (void)bh_address_format(address, t->refused);

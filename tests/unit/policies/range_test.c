@@ -2,6 +2,8 @@
 /* Ranges of addresses: what is one, what is in one. */
 #include "policies/range.h"
 
+#include "base/mem.h"
+#include "base/val.h"
 #include "tests/support/t.h"
 
 static struct bh_range parsed(const char *text)
@@ -72,11 +74,33 @@ static void what_is_within(void **state)
     }
 }
 
+static void a_list_is_read_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    struct bh_range *ranges = NULL;
+    size_t n = 9;
+    T_OK(bh_ranges_read(NULL, &ranges, &n, &err));
+    T_INT(n, 0);
+    bh_free(ranges);
+    BH_CLEANUP_VAL struct bh_val *list = bh_val_list();
+    bh_val_add(list, bh_val_str("10.0.0.0/8"));
+    bh_val_add(list, bh_val_str("fd00::/8"));
+    T_OK(bh_ranges_read(list, &ranges, &n, &err));
+    T_INT(n, 2);
+    T_INT(ranges[0].bits, 104);
+    T_INT(ranges[1].bits, 8);
+    bh_free(ranges);
+    bh_val_add(list, bh_val_str("10.0.0.1/8"));
+    T_ERR(bh_ranges_read(list, &ranges, &n, &err), BH_E_BAD_VALUE, "'10.0.0.1/8' is no range of addresses");
+    T_TRUE(!ranges && n == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_a_range),
         cmocka_unit_test(what_is_within),
+        cmocka_unit_test(a_list_is_read_whole_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
