@@ -255,9 +255,8 @@ struct bh_msg_exec {
 #define BH_EXEC_REPLACE 2048u
 #define BH_EXEC_RESTORE 16384u
 #define BH_EXEC_TERMINAL 4096u /* its streams are a terminal, which is to control it */
-#define BH_EXEC_BESIDE                                                                            \
-    8192u /* beside others in a box that is not shared: a pid namespace of its own, as if it were \
-           */
+/* Beside others in a box that is not shared: a pid namespace of its own, as if it were. */
+#define BH_EXEC_BESIDE 8192u
 #define BH_EXEC_HOST_NETWORK 512u  /* in a box that has it: the launcher's network; without it the box's own */
 #define BH_EXEC_HAS_RESOLVER 1024u /* text for /etc/resolv.conf, of this exec alone */
 #define BH_EXEC_TELL_PID 64u       /* in a shared box: STARTED is to be said of it */

@@ -146,19 +146,22 @@ static int each_entry(int dirfd, entry_fn fn, const struct clearing *c)
     return rc;
 }
 
-/* Whatever is on its way out has a name that begins with a dot, and may have lost anything by now. */
-static bool is_kept(const char *name, int box)
+/* A kept box, or -1. What is on its way out has a name that begins with a dot, and may have lost anything by now. */
+static int open_kept(int boxes, const char *name)
 {
     struct stat st;
-    return name[0] != '.' && fstatat(box, "work", &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-           fstatat(box, BH_BOX_UNDECIDED, &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(box, "upper", &st, 0) == 0;
+    BH_CLEANUP_FD int box = name[0] != '.' ? open_dir(boxes, name) : -1;
+    bool kept = box >= 0 && fstatat(box, "work", &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+                fstatat(box, BH_BOX_UNDECIDED, &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(box, "upper", &st, 0) == 0;
+    return kept ? BH_TAKE_FD(box) : -1;
 }
 
 static int reclaim_box(int boxes, const char *name, const struct clearing *c)
 {
-    BH_CLEANUP_FD int box = open_dir(boxes, name);
-    if (box >= 0 && is_kept(name, box))
+    BH_CLEANUP_FD int kept = open_kept(boxes, name);
+    if (kept >= 0)
         return 0;
+    BH_CLEANUP_FD int box = open_dir(boxes, name);
     if (box >= 0 && !c->how->dry_run) {
         if (end_noted(box) < 0)
             return -1;
@@ -205,8 +208,8 @@ static void kept_layers(int run, struct bh_map *used)
         return;
     for (struct dirent *e; (e = readdir(dir));) {
         struct bh_box_stand stand = {0};
-        BH_CLEANUP_FD int box = open_dir(dirfd(dir), e->d_name);
-        if (box < 0 || !is_kept(e->d_name, box) || bh_box_stand_read(box, &stand, NULL) != 0)
+        BH_CLEANUP_FD int box = open_kept(dirfd(dir), e->d_name);
+        if (box < 0 || bh_box_stand_read(box, &stand, NULL) != 0)
             continue;
         for (size_t i = 0; i < stand.n_layers; i++)
             (void)bh_map_put(used, stand.layers[i], NULL);
@@ -272,8 +275,8 @@ bool bh_boxes_some_kept(const char *run_dir)
     if (!dir)
         return false;
     for (struct dirent *e; !found && (e = readdir(dir));) {
-        BH_CLEANUP_FD int box = open_dir(dirfd(dir), e->d_name);
-        found = box >= 0 && is_kept(e->d_name, box);
+        BH_CLEANUP_FD int box = open_kept(dirfd(dir), e->d_name);
+        found = box >= 0;
     }
     (void)closedir(dir);
     return found;
