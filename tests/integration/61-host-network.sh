@@ -7,13 +7,7 @@
 source "$(dirname "$0")/lib.sh"
 script=$(readlink -f "$0")
 begin "$1" "$0" "$@"
-if [ "$(id -u)" -eq 0 ] && [ -z "${BH_PRIVATE:-}" ]; then
-  export BH_PRIVATE=1 BH_WORK=$work BH_ENTERED=1
-  status=0
-  unshare -n -m true 2> /dev/null || skip_all netns "no network namespace can be made here"
-  unshare -n -m bash "$script" "$@" || status=$?
-  exit "$status"
-fi
+own_network "$script" "$@"
 [ -x /usr/bin/curl ] || skip_all curl "boxes find no curl"
 [ -x /usr/bin/python3 ] || skip_all python3 "boxes find no python3"
 umask 022

@@ -25,6 +25,16 @@ skip_some() { # capability reason: the checks that would follow; the others of t
   esac
 }
 
+# As root the script goes on as another process, in a network and a mount namespace of its own: BH_PRIVATE is set there.
+own_network() { # script, absolute; its arguments
+  local status=0
+  [ "$(id -u)" -eq 0 ] && [ -z "${BH_PRIVATE:-}" ] || return 0
+  export BH_PRIVATE=1 BH_WORK=$work BH_ENTERED=1
+  unshare -n -m true 2> /dev/null || skip_all netns "no network namespace can be made here"
+  unshare -n -m bash "$@" || status=$?
+  exit "$status"
+}
+
 ok() { # description; judges the status of the command before it when called as: cmd && ok x || not_ok x
   n=$((n + 1))
   printf 'ok %d - %s\n' "$n" "$1"
