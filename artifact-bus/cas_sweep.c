@@ -41,7 +41,7 @@ static bool hex_of(const char *folder, const char *name, char hex[static FOLDER_
     size_t len = strcspn(name, ".");
     if (len != REST_LEN || (name[len] && !bh_streq(name + len, ".x")))
         return false;
-    (void)snprintf(hex, FOLDER_LEN + REST_LEN + 1, "%s%s", folder, name);
+    (void)snprintf(hex, FOLDER_LEN + REST_LEN + 1, "%s%.*s", folder, REST_LEN, name);
     return is_hex(hex, FOLDER_LEN + REST_LEN);
 }
 

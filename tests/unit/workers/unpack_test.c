@@ -223,7 +223,7 @@ static void add_header(struct bh_buf *out, const char *name, char type, size_t s
     memcpy(block + 100, "0000644", 8);
     memcpy(block + 108, "0000000", 8);
     memcpy(block + 116, "0000000", 8);
-    (void)snprintf(block + 124, 12, "%011zo", size);
+    (void)snprintf(block + 124, 12, "%011zo", size & 0x1ffffffff); /* 11 digits */
     memcpy(block + 136, "07346545000", 12);
     block[156] = type;
     (void)snprintf(block + 157, 100, "%s", link ? link : "");
